@@ -1,0 +1,62 @@
+"""Times as documents write them (RFC 3339, UTC), and documents that need only a plan's row."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from monkeytree.wire.plan import dump_plan_in_work
+
+from .rows import PlanRow
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+
+def utc_text(seconds: float) -> str:
+    """Seconds since the epoch as ``2026-11-29T18:00:00.123Z``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_utc(text: str) -> float:
+    """An RFC 3339 time with its zone, as seconds since the epoch.
+
+    Raises:
+        ValueError: it is not one; the message says what is wanted.
+    """
+    if _RFC3339.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text.upper().replace("Z", "+00:00")).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError("must be an RFC 3339 time with its zone, like 2026-11-29T18:00:00Z")
+
+
+def plan_document(row: PlanRow) -> dict[str, Any]:
+    """The document of a plan that is not ready."""
+    return dump_plan_in_work(
+        row.id, row.snapshot_id, row.cluster, utc_text(row.created_at), row.state, _failure(row)
+    )
+
+
+def plan_summary(row: PlanRow) -> dict[str, Any]:
+    """A plan as lists show it."""
+    return {
+        "id": row.id,
+        "snapshot_id": row.snapshot_id,
+        "cluster": row.cluster,
+        "created_at": utc_text(row.created_at),
+        "state": row.state,
+        "status": row.status,
+        "failure": _failure(row),
+        "moves_needed": row.moves_needed,
+        "attempt": row.attempt,
+        "started_at": None if row.started_at is None else utc_text(row.started_at),
+        "finished_at": None if row.finished_at is None else utc_text(row.finished_at),
+    }
+
+
+def _failure(row: PlanRow) -> dict[str, str] | None:
+    if row.failure_code is None:
+        return None
+    return {"code": row.failure_code, "message": row.failure_message or ""}

@@ -1,0 +1,183 @@
+"""The part of the store that takes snapshots in and asks for plans of them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, or_, select, update
+
+from monkeytree.snapshot import Planning
+
+from .errors import StaleSnapshot, UnknownSnapshot
+from .rows import (
+    Page,
+    Part,
+    PlanRow,
+    Receipt,
+    SnapshotRow,
+    new_id,
+    pack,
+    page_of,
+    plan_row,
+    planning_text,
+    unpack,
+)
+from .rows import planning_hash as hash_of
+from .tables import clusters, plans, snapshot_bodies, snapshots
+
+ANSWERING = ("queued", "solving", "ready")
+
+
+class Intake(Part):
+    """Snapshots, and the plans they ask for."""
+
+    def submit(
+        self, arrival: SnapshotRow, body: bytes, planning: Planning, request_id: str | None = None
+    ) -> Receipt:
+        """Store a snapshot and queue a plan of it, or find the live or ready plan that answers.
+
+        Older queued plans of the cluster become ``superseded``: older by ``sequence`` where both
+        have one, else by ``taken_at``, then by arrival. All in one transaction.
+
+        Raises:
+            StaleSnapshot: its ``sequence`` is lower than the cluster's newest.
+        """
+        with self.writing() as connection:
+            self._enter(connection, arrival)
+            self._keep_snapshot(connection, arrival, body)
+            row, created = self._find_or_queue(connection, arrival, planning, request_id, what_if=False)
+            superseded = self._supersede_older(connection, arrival, row.id)
+        return Receipt(row, created, superseded)
+
+    def ask(self, snapshot_id: str, planning: Planning, request_id: str | None = None) -> Receipt:
+        """Queue a what-if plan of a stored snapshot; newer snapshots do not supersede it.
+
+        Raises:
+            UnknownSnapshot: no such snapshot.
+        """
+        with self.writing() as connection:
+            found = self._snapshot(connection, snapshot_id)
+            row, created = self._find_or_queue(connection, found, planning, request_id, what_if=True)
+        return Receipt(row, created)
+
+    def snapshot(self, snapshot_id: str) -> SnapshotRow:
+        """One snapshot's row.
+
+        Raises:
+            UnknownSnapshot: no such snapshot.
+        """
+        with self.reading() as connection:
+            return self._snapshot(connection, snapshot_id)
+
+    def snapshot_body(self, snapshot_id: str) -> bytes:
+        """The document of a snapshot, as it was sent last.
+
+        Raises:
+            UnknownSnapshot: no such snapshot.
+        """
+        query = select(snapshot_bodies.c.body).where(snapshot_bodies.c.id == snapshot_id)
+        with self.reading() as connection:
+            body = connection.execute(query).scalar()
+        if body is None:
+            raise UnknownSnapshot(snapshot_id)
+        return unpack(body)
+
+    def list_snapshots(
+        self,
+        *,
+        clusters: frozenset[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: tuple[float, str] | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Snapshots by ``taken_at``, newest first; ``clusters`` None means all."""
+        at = snapshots.c.taken_at
+        query = select(snapshots).order_by(at.desc(), snapshots.c.id.desc()).limit(limit + 1)
+        if clusters is not None:
+            query = query.where(snapshots.c.cluster.in_(clusters))
+        if since is not None:
+            query = query.where(at >= since)
+        if until is not None:
+            query = query.where(at < until)
+        if after is not None:
+            query = query.where(or_(at < after[0], (at == after[0]) & (snapshots.c.id < after[1])))
+        with self.reading() as connection:
+            rows = [SnapshotRow(**row._mapping) for row in connection.execute(query)]
+        return page_of(rows, limit, "taken_at")
+
+    def _enter(self, connection: Connection, arrival: SnapshotRow) -> None:
+        """Lock the cluster's row and refuse an older ``sequence``."""
+        name = arrival.cluster
+        connection.execute(self.insert(clusters).values(name=name).on_conflict_do_nothing())
+        query = select(clusters.c.newest_sequence).where(clusters.c.name == name).with_for_update()
+        newest = connection.execute(query).scalar()
+        if arrival.sequence is None:
+            return
+        if newest is not None and arrival.sequence < newest:
+            raise StaleSnapshot(name, arrival.sequence, newest)
+        connection.execute(
+            update(clusters).where(clusters.c.name == name).values(newest_sequence=arrival.sequence)
+        )
+
+    def _keep_snapshot(self, connection: Connection, arrival: SnapshotRow, body: bytes) -> None:
+        """The same content again renews its times, sequence and document."""
+        values = {name: getattr(arrival, name) for name in SnapshotRow.__slots__}
+        statement = self.insert(snapshots).values(**values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+        packed = pack(body)
+        statement = self.insert(snapshot_bodies).values(id=arrival.id, body=packed)
+        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_={"body": packed}))
+
+    def _snapshot(self, connection: Connection, snapshot_id: str) -> SnapshotRow:
+        row = connection.execute(select(snapshots).where(snapshots.c.id == snapshot_id)).one_or_none()
+        if row is None:
+            raise UnknownSnapshot(snapshot_id)
+        return SnapshotRow(**row._mapping)
+
+    def _find_or_queue(
+        self,
+        connection: Connection,
+        snapshot: SnapshotRow,
+        planning: Planning,
+        request_id: str | None,
+        *,
+        what_if: bool,
+    ) -> tuple[PlanRow, bool]:
+        """The plan that answers, and whether it is new."""
+        digest = hash_of(planning)
+        now = self.now()
+        fresh = {
+            "id": new_id(), "snapshot_id": snapshot.id, "cluster": snapshot.cluster,
+            "sequence": snapshot.sequence, "taken_at": snapshot.taken_at, "supersedable": not what_if,
+            "planning": planning_text(planning), "planning_hash": digest, "state": "queued", "attempt": 0,
+            "created_at": now, "published_at": now, "request_id": request_id,
+        }  # fmt: skip
+        added = connection.execute(self.insert(plans).values(**fresh).on_conflict_do_nothing())
+        answering = (
+            (plans.c.snapshot_id == snapshot.id)
+            & (plans.c.planning_hash == digest)
+            & plans.c.state.in_(ANSWERING)
+        )
+        if not added.rowcount:
+            newer = {"supersedable": False} if what_if else {
+                "sequence": snapshot.sequence, "taken_at": snapshot.taken_at
+            }  # fmt: skip
+            connection.execute(update(plans).where(answering).values(**newer))
+        row = connection.execute(select(plans).where(answering)).one()
+        return plan_row(row), bool(added.rowcount)
+
+    def _supersede_older(self, connection: Connection, arrival: SnapshotRow, keep: str) -> tuple[str, ...]:
+        older = plans.c.taken_at <= arrival.taken_at
+        if arrival.sequence is not None:
+            older = or_(
+                plans.c.sequence < arrival.sequence,
+                (plans.c.sequence.is_(None) | (plans.c.sequence == arrival.sequence)) & older,
+            )
+        old = (
+            (plans.c.cluster == arrival.cluster)
+            & (plans.c.state == "queued")
+            & plans.c.supersedable
+            & (plans.c.id != keep)
+            & older
+        )
+        change = update(plans).where(old).values(state="superseded", finished_at=self.now())
+        return tuple(connection.execute(change.returning(plans.c.id)).scalars())

@@ -1,0 +1,179 @@
+"""Everything a site may set, read once from the environment and passed on, never global.
+
+``docs/settings.md`` is :func:`settings_page`; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from .errors import BadSetting
+
+#: Query options that redis-py understands but the Celery transport refuses (``protocol`` makes it fail).
+REDIS_PY_ONLY = frozenset({"protocol", "decode_responses", "client_name", "lib_name", "lib_version"})
+
+
+def _setting(default: Any, env: str, doc: str) -> Any:
+    return field(default=default, metadata={"env": env, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the API, the workers and the reaper; times are seconds unless a name says else."""
+
+    redis_url: str = _setting(
+        MISSING,
+        "REDIS_URL",
+        "Valkey or Redis, e.g. `redis://host:6379/0`. It carries wake-ups only: losing it loses no plan.",
+    )
+    data: str = _setting("monkeytree-data", "MONKEYTREE_DATA", "Folder of the SQLite database.")
+    database_url: str = _setting(
+        "",
+        "DATABASE_URL",
+        "Store of plans: `sqlite:///...` (API, workers and reaper on one host) or `postgresql://...`. "
+        "Empty: `monkeytree.db` in the data folder.",
+    )
+    lease_s: float = _setting(
+        30.0, "MONKEYTREE_LEASE_S", "A worker silent for this long has lost its plan to the next."
+    )
+    max_attempts: int = _setting(3, "MONKEYTREE_MAX_ATTEMPTS", "Times a plan is tried before it is `failed`.")
+    requeue_after_s: float = _setting(
+        8.0, "MONKEYTREE_REQUEUE_AFTER_S", "A queued plan whose message was lost is sent again after this."
+    )
+    solve_grace_s: float = _setting(
+        60.0,
+        "MONKEYTREE_SOLVE_GRACE_S",
+        "A solve that is not over this long after its `planning.time_limit_s` is killed, the plan `failed`.",
+    )
+    max_wait_s: float = _setting(
+        30.0, "MONKEYTREE_MAX_WAIT_S", "Longest `?wait=`; longer ones are cut to it."
+    )
+    max_waiters: int = _setting(
+        48,
+        "MONKEYTREE_MAX_WAITERS",
+        "Requests that may wait at once (keep it below the server's threads); "
+        "others are answered at once with Retry-After.",
+    )
+    max_body_bytes: int = _setting(
+        16 * 2**20, "MONKEYTREE_MAX_BODY_BYTES", "Largest request body, as sent and after gunzip."
+    )
+    rate_limit: str = _setting(
+        "6000 per minute",
+        "MONKEYTREE_RATE_LIMIT",
+        "Calls of /v1 by token (by address without one); empty: no limit.",
+    )
+    heartbeat_s: float = _setting(
+        5.0, "MONKEYTREE_HEARTBEAT_S", "A worker beats this often; /readyz wants a beat in the last three."
+    )
+    ready_queue_age_s: float = _setting(
+        60.0,
+        "MONKEYTREE_READY_QUEUE_AGE_S",
+        "/readyz fails when a plan has waited in the queue for longer than this.",
+    )
+    idempotency_s: float = _setting(
+        86400.0, "MONKEYTREE_IDEMPOTENCY_S", "An Idempotency-Key is kept for this long."
+    )
+    worker_concurrency: int = _setting(
+        1, "MONKEYTREE_WORKER_CONCURRENCY", "Plans that one worker solves at once."
+    )
+    planner: str = _setting(
+        "monkeytree.planner:make_plan", "MONKEYTREE_PLANNER", "The planning function, `module:function`."
+    )
+    log_level: str = _setting("info", "MONKEYTREE_LOG_LEVEL", "`debug`, `info`, `warning` or `error`.")
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(value, (int, float)) and not (math.isfinite(value) and value > 0):
+                raise BadSetting(f"{setting.metadata['env']} must be a number above 0, got {value!r}")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise BadSetting(
+                f"MONKEYTREE_LOG_LEVEL must be debug, info, warning or error, got {self.log_level!r}"
+            )
+        if ":" not in self.planner:
+            raise BadSetting(f"MONKEYTREE_PLANNER must read module:function, got {self.planner!r}")
+        object.__setattr__(self, "redis_url", scrub_redis_url(self.redis_url))
+        object.__setattr__(self, "database_url", self.database_url or _sqlite_url(self.data))
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Settings:
+        """Read settings from ``environ``.
+
+        Raises:
+            BadSetting: a value is missing or cannot be used; the message names the variable.
+        """
+        if not environ.get("REDIS_URL", "").strip():
+            raise BadSetting(
+                "REDIS_URL is not set: give the URL of a Valkey or Redis, e.g. redis://localhost:6379/0 "
+                "(`monkeytree serve` brings its own)"
+            )
+        values = {
+            setting.name: _read(setting, environ[setting.metadata["env"]])
+            for setting in fields(cls)
+            if environ.get(setting.metadata["env"], "").strip() or _may_be_empty(setting, environ)
+        }
+        return cls(**values)
+
+    def environ(self) -> dict[str, str]:
+        """The environment that :meth:`from_env` reads these settings from."""
+        return {setting.metadata["env"]: str(getattr(self, setting.name)) for setting in fields(self)}
+
+
+def scrub_redis_url(url: str) -> str:
+    """``url`` without the query options that only redis-py knows.
+
+    Raises:
+        BadSetting: it is not the URL of a Redis.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("redis", "rediss", "redis+socket", "unix"):
+        raise BadSetting(f"REDIS_URL must start with redis://, rediss:// or unix://, got {url!r}")
+    query = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] not in REDIS_PY_ONLY])
+    return urlunsplit(parts._replace(query=query))
+
+
+def settings_page() -> str:
+    """The table of docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Read from the environment by the API, the workers and the reaper; `monkeytree serve` sets them.",
+        "This page is written by `python -m monkeytree.adapters.settings`.",
+        "",
+        "| variable | default | meaning |",
+        "|---|---|---|",
+    ]
+    for setting in fields(Settings):
+        default = f"`{setting.default}`" if setting.default else "empty"
+        if setting.name == "redis_url":
+            default = "required"
+        lines.append(f"| `{setting.metadata['env']}` | {default} | {setting.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _may_be_empty(setting: Field[Any], environ: Mapping[str, str]) -> bool:
+    """An empty MONKEYTREE_RATE_LIMIT means no limit; any other empty variable means its default."""
+    return setting.name == "rate_limit" and setting.metadata["env"] in environ
+
+
+def _read(setting: Field[Any], text: str) -> Any:
+    kind: type = str if setting.name == "redis_url" else type(setting.default)
+    try:
+        return kind(text.strip())
+    except ValueError:
+        noun = "a whole number" if kind is int else "a number"
+        raise BadSetting(f"{setting.metadata['env']} must be {noun}, got {text!r}") from None
+
+
+def _sqlite_url(data: str) -> str:
+    return f"sqlite:///{Path(data).absolute() / 'monkeytree.db'}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_page())

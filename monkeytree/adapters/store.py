@@ -1,0 +1,54 @@
+"""The store: everything that must last, in SQLite or PostgreSQL.
+
+One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (one plan's life),
+:mod:`.history` (lists and figures), :mod:`.tokens` and :mod:`.replays`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import select, text
+
+from .engine import make_engine, make_folder
+from .errors import StoreVersionMismatch
+from .history import History
+from .intake import Intake
+from .replays import Replays
+from .solving import Solving
+from .tables import SCHEMA_VERSION, metadata, schema_version
+from .tokens import Tokens
+
+__all__ = ["Store"]
+
+
+class Store(Intake, Solving, History, Tokens, Replays):
+    """The store at ``url``; make one per process, after any fork.
+
+    ``busy_s`` is how long a writer waits for another; ``pooled=False`` opens a connection per call.
+    """
+
+    def __init__(self, url: str, *, busy_s: float = 10.0, pooled: bool = True) -> None:
+        self.engine = make_engine(url, busy_s=busy_s, pooled=pooled)
+
+    def create(self) -> None:
+        """Make the tables if they are missing; may run in several processes at once.
+
+        Raises:
+            StoreVersionMismatch: they are those of another release.
+        """
+        make_folder(self.engine)
+        with self.writing() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(7246139)"))
+            metadata.create_all(connection)
+            versions = connection.execute(select(schema_version.c.version)).scalars().all()
+            if not versions:
+                connection.execute(self.insert(schema_version).values(version=SCHEMA_VERSION))
+            elif versions != [SCHEMA_VERSION]:
+                raise StoreVersionMismatch(
+                    f"the store {self.engine.url!r} has version {max(versions)}, this release needs "
+                    f"{SCHEMA_VERSION}: use another DATABASE_URL or the matching release"
+                )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
