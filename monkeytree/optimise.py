@@ -75,19 +75,26 @@ class Optimiser:
             tie_deadline: asked once the fewest moves are known: when to stop breaking ties.
         """
         answer, _ = self.fewest_moves()
-        if answer is None:
-            return self.compromise()
-        if tie_deadline is not None and self.objective == "moves" and answer.objective_proved:
-            self.deadline = tie_deadline()
+        return self.compromise() if answer is None else self.settled(answer, tie_deadline)
+
+    def settled(self, answer: Answer, tie_deadline: Callable[[], float] | None = None) -> Answer:
+        """A compliant answer of fewest moves, taken through the rest of the objective and the cap."""
+        if self.problem.max_moves is not None and answer.counts.moves > self.problem.max_moves:
+            return self._capped(answer)
+        if tie_deadline is not None and self.objective == "moves":
+            self.deadline = min(self.deadline, tie_deadline())
         answer = self.refined(answer)
         if self.problem.max_moves is not None and answer.counts.moves > self.problem.max_moves:
-            capped = self.compromise(capped=True)
-            worse = (capped.score.undrained, capped.score.excess) > (
-                answer.score.undrained,
-                answer.score.excess,
-            )
-            return replace(capped, limited_by="max_moves") if worse else capped
+            return self._capped(answer)
         return answer
+
+    def _capped(self, answer: Answer) -> Answer:
+        capped = self.compromise(capped=True)
+        worse = (capped.score.undrained, capped.score.excess) > (
+            answer.score.undrained,
+            answer.score.excess,
+        )
+        return replace(capped, limited_by="max_moves") if worse else capped
 
     def fewest_moves(self) -> tuple[Answer | None, Outcome]:
         """The fewest moves that meet every bound and drain, ties left open, and how the solve ended."""

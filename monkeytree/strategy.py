@@ -1,8 +1,9 @@
-"""Which programs are solved for a snapshot, and in what order: one short story.
+"""Which stages are run for a snapshot, and in what order: :meth:`Strategy.best` tells the story.
 
-A program that is small is solved whole. A large one is split first (:mod:`monkeytree.split`): a bound
-from the relaxed problem, answers from guided ones with more and more receivers. Only what that leaves
-open is put to the whole program, where its size allows, in the time that is left.
+The search proves the small answers that self-reinforcing clusters need, in milliseconds. What it
+leaves open goes to programs: whole where they are small, else split (:mod:`monkeytree.split`) into a
+bound from the relaxed problem and answers from guided ones. Then the search again, from the better
+bound; then the whole program, as far as its size and the time allow.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from .counts import Counts, score
 from .optimise import Answer, Optimiser
 from .plan import ObjectiveName
 from .problem import Problem, state_problem
+from .search import Finding, search
 from .snapshot import Snapshot
-from .solvers.choose import Bench
+from .solvers.choose import SEARCH, SPLIT, Bench
 from .split import guided, moved_groups, on_racks, racks_in_trouble, relaxed
 
 SMALL = 2_000
@@ -24,8 +26,12 @@ SMALL = 2_000
 LARGE = 40_000
 """Columns from which the whole program is not even built: no solver here ends it in a minute."""
 RECEIVERS = (6, 16, 64)
+"""Sites that guided programs offer to each group, attempt by attempt."""
 TIE_SHARE = 2.0
 """Tie-breaks may take this many times as long as the moves took (and a second), not the whole limit."""
+FIRST_EFFORT = 3_000
+SECOND_EFFORT = 30_000
+ALL_EFFORT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +54,80 @@ class Strategy:
         self.objective: ObjectiveName = snapshot.planning.objective
 
     def best(self) -> Found:
-        """Solve a small problem whole; split a large one, and solve whole what stays open."""
+        """Search; solve or split what that leaves open; search again; solve whole; else compromise."""
         whole = state_problem(self.snapshot, self.split_nodes)
-        if columns_of(whole) <= SMALL:
+        size = columns_of(whole)
+        finding = self._search(whole, FIRST_EFFORT)
+        if finding.counts is not None:
+            return self._finish(Found(whole, _searched(whole, finding)))
+        if size <= SMALL and self.bench.allows_programs:
             return Found(whole, self._optimiser(whole).best(self._tie_deadline))
-        split = self._split(whole)
-        if split is not None and self._settled(split):
-            return self._break_ties(whole, split)
-        if columns_of(whole) <= LARGE and self._left() > 0:
+        split = self._split(whole, finding.lower_bound) if finding.lower_bound is not None else None
+        split = self._search_again(whole, split)
+        if split is not None and (split.answer.objective_proved or self.bench.only == SPLIT):
+            return self._finish(split)
+        if size <= LARGE and self.bench.allows_whole and self._left() > 0:
             found = Found(whole, self._optimiser(whole).best(self._tie_deadline))
             return found if split is None else self._better(split, found)
-        return split or self._compromise(whole)
+        return self._finish(split) if split is not None else self._compromise(whole)
 
-    def _split(self, whole: Problem) -> Found | None:
+    def _search(self, whole: Problem, effort: int, above: int = 0, below: int | None = None) -> Finding:
+        """One search, if the solver asked for includes it."""
+        if not self.bench.allows_search:
+            return Finding(None, above, False, 0)
+        start = time.monotonic()
+        effort = ALL_EFFORT if self.bench.only == SEARCH else effort
+        finding = search(whole, effort=effort, deadline=self.deadline, most_moves=below, first_bound=above)
+        outcome = "optimal" if finding.counts is not None else "no_answer"
+        self.bench.note(SEARCH, time.monotonic() - start, outcome, answered=finding.counts is not None)
+        return finding
+
+    def _finish(self, found: Found) -> Found:
+        """The rest of the objective, in the whole program where it can be built."""
+        whole, answer = found.problem, found.answer
+        cap = self.snapshot.planning.max_moves
+        capped = cap is not None and answer.score.moves > cap
+        if self.objective == "moves" and answer.ties_proved and not capped:
+            return found
+        if not self.bench.allows_programs:
+            return self._stop_here(found, capped=capped)
+        if whole.members and len(whole.members) < self._members():
+            answer = self._optimiser(whole, self._tie_deadline()).refined(answer)
+            found = Found(whole, replace(answer, ties_proved=False, objective_proved=self._by_moves(answer)))
+            whole = state_problem(self.snapshot, self.split_nodes)
+            answer = carried_over(found, whole)
+        if columns_of(whole) > LARGE:
+            return self._compromise(whole) if capped else found
+        return Found(whole, self._optimiser(whole).settled(answer, self._tie_deadline))
+
+    def _by_moves(self, answer: Answer) -> bool:
+        return answer.objective_proved and self.objective == "moves"
+
+    def _stop_here(self, found: Found, *, capped: bool) -> Found:
+        """An answer of the search alone: other objectives and caps need a program."""
+        if capped:
+            return self._nothing(found.problem)
+        return replace(found, answer=replace(found.answer, objective_proved=self._by_moves(found.answer)))
+
+    def _members(self) -> int:
+        return len(state_problem(self.snapshot, self.split_nodes).members)
+
+    def _split(self, whole: Problem, known_bound: int) -> Found | None:
         """A bound from the relaxed problem, and guided answers until one meets it."""
+        if not self.bench.allows_programs:
+            return None
         kept = racks_in_trouble(whole)
         small = relaxed(whole, kept)
         bounded, _ = self._optimiser(small).fewest_moves()
         if bounded is None:
             return None
+        bound = max(known_bound, bounded.lower_bound or 0)
         moved = moved_groups(small, bounded.counts)
         best: Found | None = None
         for problem in self._guided(whole, kept, moved):
             answer, _ = self._optimiser(problem).fewest_moves()
             if answer is not None and (best is None or answer.score.moves < best.answer.score.moves):
-                best = Found(problem, self._bounded(answer, bounded.lower_bound))
+                best = Found(problem, _bounded(answer, bound))
             if best is not None and best.answer.objective_proved:
                 return best
         return best
@@ -90,23 +145,15 @@ class Strategy:
                 return
             yield problem
 
-    def _bounded(self, answer: Answer, bound: int | None) -> Answer:
-        """A guided answer under the bound of the relaxed problem (its own bound proves nothing)."""
-        proved = bound is not None and answer.score.moves <= bound
-        return replace(answer, lower_bound=bound, objective_proved=proved)
-
-    def _settled(self, split: Found) -> bool:
-        cap = self.snapshot.planning.max_moves
-        within = cap is None or split.answer.score.moves <= cap
-        return self.objective == "moves" and within and split.answer.objective_proved
-
-    def _break_ties(self, whole: Problem, split: Found) -> Found:
-        """Tie-breaks among guided answers, then, where it can be built, in the whole program."""
-        answer = self._optimiser(split.problem, self._tie_deadline()).refined(split.answer)
-        near = Found(split.problem, replace(answer, ties_proved=False))
-        if columns_of(whole) > LARGE:
-            return near
-        return Found(whole, self._optimiser(whole, self._tie_deadline()).refined(carried_over(near, whole)))
+    def _search_again(self, whole: Problem, split: Found | None) -> Found | None:
+        """Close the gap between the bound and the answer of a split by searching inside it."""
+        if split is None or split.answer.objective_proved or split.answer.lower_bound is None:
+            return split
+        below = split.answer.score.moves - 1
+        finding = self._search(whole, SECOND_EFFORT, split.answer.lower_bound, below)
+        if finding.counts is not None:
+            return Found(whole, _searched(whole, finding))
+        return replace(split, answer=_bounded(split.answer, finding.lower_bound))
 
     def _better(self, one: Found, other: Found) -> Found:
         keys = [found.answer.score.key(self.objective) for found in (one, other)]
@@ -114,19 +161,22 @@ class Strategy:
             return other
         bounds = [found.answer.lower_bound for found in (one, other)]
         bound = max((value for value in bounds if value is not None), default=None)
-        return replace(one, answer=self._bounded(one.answer, bound))
+        return replace(one, answer=_bounded(one.answer, bound))
 
     def _compromise(self, whole: Problem) -> Found:
         """A problem too large for the whole program and without a compliant answer yet."""
         kept = racks_in_trouble(whole)
         near = frozenset(member.index for member in whole.members if on_racks(whole, member, kept))
         narrow = guided(state_problem(self.snapshot, self.split_nodes, near), kept, near, RECEIVERS[0])
-        if columns_of(narrow) > LARGE or self._left() <= 0:
-            still = Counts({}, {})
-            answer = Answer(still, score(whole, still), None, False, None, False, False)
-            return Found(whole, answer)
+        if columns_of(narrow) > LARGE or self._left() <= 0 or not self.bench.allows_programs:
+            return self._nothing(whole)
         answer = self._optimiser(narrow).compromise()
         return Found(narrow, replace(answer, least_excess=False, lower_bound=None, ties_proved=False))
+
+    def _nothing(self, whole: Problem) -> Found:
+        """No answer but to leave everything where it is."""
+        still = Counts({}, {})
+        return Found(whole, Answer(still, score(whole, still), None, False, None, False, False))
 
     def _optimiser(self, problem: Problem, deadline: float | None = None) -> Optimiser:
         return Optimiser(problem, self.objective, self.bench, deadline or self.deadline)
@@ -157,3 +207,23 @@ def carried_over(found: Found, whole: Problem) -> Answer:
         frozenset(known[g] for g in counts.reordered),
     )
     return replace(found.answer, counts=moved, score=score(whole, moved))
+
+
+def _bounded(answer: Answer, bound: int | None) -> Answer:
+    """A guided answer under a bound of the whole (the guided program's own proves nothing)."""
+    proved = bound is not None and answer.score.moves <= bound
+    return replace(answer, lower_bound=bound, objective_proved=proved)
+
+
+def _searched(whole: Problem, finding: Finding) -> Answer:
+    """The answer of a search: the fewest moves, proved."""
+    assert finding.counts is not None
+    return Answer(
+        counts=finding.counts,
+        score=score(whole, finding.counts),
+        lower_bound=finding.lower_bound,
+        least_excess=True,
+        objective_bound=None,
+        objective_proved=True,
+        ties_proved=finding.ties_proved,
+    )

@@ -72,7 +72,7 @@ class History(Part):
         """Note that the process ``name`` is alive."""
         values = {"name": name, "beat_at": self.now()}
         statement = self.insert(heartbeats).values(**values)
-        with self.writing() as connection:
+        with self.writing(durable=False) as connection:
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
     def beat_age_s(self, kind: str) -> float | None:
@@ -84,5 +84,5 @@ class History(Part):
 
     def prune_beats(self, older_than_s: float) -> None:
         """Forget processes that have not beaten for this long."""
-        with self.writing() as connection:
+        with self.writing(durable=False) as connection:
             connection.execute(delete(heartbeats).where(heartbeats.c.beat_at < self.now() - older_than_s))

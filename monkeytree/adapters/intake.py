@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, or_, select, update
 
 from monkeytree.snapshot import Planning
@@ -144,26 +146,43 @@ class Intake(Part):
     ) -> tuple[PlanRow, bool]:
         """The plan that answers, and whether it is new."""
         digest = hash_of(planning)
-        now = self.now()
-        fresh = {
-            "id": new_id(), "snapshot_id": snapshot.id, "cluster": snapshot.cluster,
-            "sequence": snapshot.sequence, "taken_at": snapshot.taken_at, "supersedable": not what_if,
-            "planning": planning_text(planning), "planning_hash": digest, "state": "queued", "attempt": 0,
-            "created_at": now, "published_at": now, "request_id": request_id,
-        }  # fmt: skip
-        added = connection.execute(self.insert(plans).values(**fresh).on_conflict_do_nothing())
         answering = (
             (plans.c.snapshot_id == snapshot.id)
             & (plans.c.planning_hash == digest)
             & plans.c.state.in_(ANSWERING)
         )
-        if not added.rowcount:
-            newer = {"supersedable": False} if what_if else {
-                "sequence": snapshot.sequence, "taken_at": snapshot.taken_at
-            }  # fmt: skip
-            connection.execute(update(plans).where(answering).values(**newer))
-        row = connection.execute(select(plans).where(answering)).one()
-        return plan_row(row), bool(added.rowcount)
+        newer: dict[str, Any] = {"sequence": snapshot.sequence, "taken_at": snapshot.taken_at}
+        if what_if:
+            newer = {"supersedable": False}
+        while True:
+            fresh = self._fresh(snapshot, planning, request_id, supersedable=not what_if)
+            added = self.add(connection, plans, fresh)
+            if not added:
+                connection.execute(update(plans).where(answering).values(**newer))
+            row = connection.execute(select(plans).where(answering)).one_or_none()
+            if row is not None:  # else the plan that stood in the way has just ended: try again
+                return plan_row(row), added
+
+    def _fresh(
+        self, snapshot: SnapshotRow, planning: Planning, request_id: str | None, *, supersedable: bool
+    ) -> dict[str, Any]:
+        """A new queued plan's row."""
+        now = self.now()
+        return {
+            "id": new_id(),
+            "snapshot_id": snapshot.id,
+            "cluster": snapshot.cluster,
+            "sequence": snapshot.sequence,
+            "taken_at": snapshot.taken_at,
+            "supersedable": supersedable,
+            "planning": planning_text(planning),
+            "planning_hash": hash_of(planning),
+            "state": "queued",
+            "attempt": 0,
+            "created_at": now,
+            "published_at": now,
+            "request_id": request_id,
+        }
 
     def _supersede_older(self, connection: Connection, arrival: SnapshotRow, keep: str) -> tuple[str, ...]:
         older = plans.c.taken_at <= arrival.taken_at

@@ -26,11 +26,16 @@ class Announcer:
 
     def __init__(self, redis_url: str) -> None:
         self._redis = connect(redis_url)
+        self._paused_until = 0.0
 
     def announce(self, plan_id: str) -> None:
         """Wake the waiters of a plan; silent when Redis is down, they will look by themselves."""
-        with suppress(RedisError):
+        if monotonic() < self._paused_until:
+            return
+        try:
             self._redis.publish(CHANNEL, plan_id)
+        except RedisError:
+            self._paused_until = monotonic() + RETRY_S
 
 
 class Notifier:

@@ -31,6 +31,8 @@ HARD_LIMIT_S = 3300
 VISIBILITY_TIMEOUT_S = 3600
 #: The outermost fence stands this far behind the worker's own, which says why in the plan.
 FENCE_MARGIN_S = 15
+#: A publisher tries once, at once; a worker, which has nothing else to do, keeps trying.
+_ONE_TRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 _UNREACHABLE = (OperationalError, RedisError, OSError)
 
 
@@ -74,8 +76,10 @@ def make_celery(settings: Settings) -> Celery:
 class SolveQueue:
     """Wakes workers up; every method returns within about a second, also with the broker down."""
 
-    def __init__(self, settings: Settings, celery: Celery | None = None) -> None:
-        self._celery = celery or make_celery(settings)
+    def __init__(self, settings: Settings) -> None:
+        self._celery = make_celery(settings)
+        quick = {"connect_retries_timeout": TIMEOUT_S, "socket_timeout": TIMEOUT_S}
+        self._celery.conf.broker_transport_options |= _ONE_TRY | quick
         self._redis = connect(settings.redis_url)
         self._grace_s = settings.solve_grace_s
         self._paused_until = 0.0
@@ -137,5 +141,5 @@ class SolveQueue:
     def _broadcast_revoke(self, plan_id: str) -> None:
         with self._celery.connection_for_write() as connection:
             # a broadcast retries for ever on a dead broker: make sure of the broker first
-            connection.ensure_connection(max_retries=1, timeout=TIMEOUT_S)
+            connection.ensure_connection(**_ONE_TRY, timeout=TIMEOUT_S)
             self._celery.control.revoke(plan_id, terminate=True, signal="SIGKILL", connection=connection)

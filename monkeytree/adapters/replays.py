@@ -42,7 +42,7 @@ class Replays(Part):
         mine = (idempotency.c.token == token) & (idempotency.c.key == key)
         row = {"token": token, "key": key, "request_hash": request_hash, "created_at": now}
         with self.writing() as connection:
-            if connection.execute(self.insert(idempotency).values(**row).on_conflict_do_nothing()).rowcount:
+            if self.add(connection, idempotency, row):
                 return None
             found = connection.execute(select(idempotency).where(mine)).one()
             if found.request_hash != request_hash:
@@ -74,5 +74,5 @@ class Replays(Part):
     def prune_keys(self, older_than_s: float) -> int:
         """Delete keys older than this; how many there were."""
         old = idempotency.c.created_at < self.now() - older_than_s
-        with self.writing() as connection:
+        with self.writing(durable=False) as connection:
             return connection.execute(delete(idempotency).where(old)).rowcount

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -136,14 +136,25 @@ class Part:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; it commits whole or not at all."""
-        with self.engine.execution_options(**{WRITES: True}).begin() as connection:
+    def writing(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that writes; it commits whole or not at all.
+
+        ``durable=False`` is for what may be done again after a power loss (claims, leases, beats); it
+        concerns SQLite only, where all who could tell the difference lose power together.
+        """
+        options = {WRITES: "durable" if durable else "quick"}
+        with self.engine.execution_options(**options).begin() as connection:
             yield connection
 
     def insert(self, table: Table) -> Any:
         """An INSERT with ``on_conflict_do_...`` for this database."""
         return (postgresql if self.engine.dialect.name == "postgresql" else sqlite).insert(table)
+
+    def add(self, connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+        """Insert ``row``; False where one stands in its way."""
+        statement = self.insert(table).values(**row).on_conflict_do_nothing()
+        # not by rowcount: it is -1 for inserts on PostgreSQL
+        return connection.execute(statement.returning(*table.primary_key)).first() is not None
 
     @staticmethod
     def now() -> float:

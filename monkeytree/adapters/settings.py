@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from .errors import BadSetting
+from .masking import masked
 
 #: Query options that redis-py understands but the Celery transport refuses (``protocol`` makes it fail).
 REDIS_PY_ONLY = frozenset({"protocol", "decode_responses", "client_name", "lib_name", "lib_version"})
@@ -133,9 +134,9 @@ def scrub_redis_url(url: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("redis", "rediss", "redis+socket", "unix"):
-        raise BadSetting(f"REDIS_URL must start with redis://, rediss:// or unix://, got {url!r}")
+        raise BadSetting(f"REDIS_URL must start with redis://, rediss:// or unix://, got {masked(url)!r}")
     query = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] not in REDIS_PY_ONLY])
-    return urlunsplit(parts._replace(query=query))
+    return url.partition("?")[0] + (f"?{query}" if query else "")
 
 
 def settings_page() -> str:

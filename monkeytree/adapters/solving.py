@@ -52,8 +52,13 @@ class Solving(Part):
             body = connection.execute(select(plan_bodies.c.body).where(plan_bodies.c.id == plan_id)).scalar()
         return None if body is None else unpack(body)
 
-    def claim(self, plan_id: str, lease_s: float, max_attempts: int) -> PlanRow | None:
-        """Take a queued plan, or one whose worker fell silent; None when there is nothing to take."""
+    def claim(
+        self, plan_id: str, lease_s: float, max_attempts: int, holder: str | None = None
+    ) -> PlanRow | None:
+        """Take a queued plan, or one whose worker fell silent; None when there is nothing to take.
+
+        ``holder`` names the process that takes it (:mod:`.holder`).
+        """
         now = self.now()
         free = (plans.c.state == "queued") | ((plans.c.state == "solving") & (plans.c.lease_until < now))
         taken = {
@@ -61,9 +66,10 @@ class Solving(Part):
             "attempt": plans.c.attempt + 1,
             "lease_until": now + lease_s,
             "started_at": now,
+            "holder": holder,
         }
         change = update(plans).where((plans.c.id == plan_id) & free & (plans.c.attempt < max_attempts))
-        with self.writing() as connection:
+        with self.writing(durable=False) as connection:
             row = connection.execute(change.values(**taken).returning(*plans.c)).one_or_none()
         return None if row is None else plan_row(row)
 
@@ -75,7 +81,19 @@ class Solving(Part):
 
     def extend(self, plan_id: str, attempt: int, lease_s: float) -> bool:
         """Prolong the lease; False when it is lost (cancelled, or taken by another)."""
-        return self._guarded(plan_id, attempt, lease_until=self.now() + lease_s)
+        return self._guarded(plan_id, attempt, durable=False, lease_until=self.now() + lease_s)
+
+    def holders(self) -> list[tuple[str, int, str]]:
+        """Plan, attempt and holder of what is being solved under a lease."""
+        query = select(plans.c.id, plans.c.attempt, plans.c.holder)
+        query = query.where((plans.c.state == "solving") & plans.c.holder.is_not(None))
+        query = query.where(plans.c.lease_until > self.now())
+        with self.reading() as connection:
+            return [(row.id, row.attempt, row.holder) for row in connection.execute(query)]
+
+    def expire(self, plan_id: str, attempt: int) -> bool:
+        """End the lease of a worker known to be dead, so that the plan is freed in the next round."""
+        return self._guarded(plan_id, attempt, durable=False, lease_until=0.0)
 
     def finish(self, plan_id: str, attempt: int, outcome: Outcome) -> bool:
         """Store a ready plan; False when the lease was lost meanwhile, and nothing is stored."""
@@ -140,11 +158,11 @@ class Solving(Part):
 
     def note_published(self, plan_ids: Sequence[str]) -> None:
         """Remember that messages of these plans were sent just now."""
-        with self.writing() as connection:
+        with self.writing(durable=False) as connection:
             connection.execute(update(plans).where(plans.c.id.in_(plan_ids)).values(published_at=self.now()))
 
-    def _guarded(self, plan_id: str, attempt: int, **values: Any) -> bool:
-        with self.writing() as connection:
+    def _guarded(self, plan_id: str, attempt: int, *, durable: bool = True, **values: Any) -> bool:
+        with self.writing(durable=durable) as connection:
             return bool(
                 connection.execute(update(plans).where(_held(plan_id, attempt)).values(**values)).rowcount
             )

@@ -72,6 +72,7 @@ plans = Table(
     Column("moves_needed", Integer),
     Column("attempt", Integer, nullable=False, default=0),
     Column("lease_until", Double),
+    Column("holder", String(400)),
     Column("created_at", Double, nullable=False),
     Column("published_at", Double, nullable=False),
     Column("started_at", Double),

@@ -12,8 +12,12 @@ from monkeytree.program import Outcome, Program
 
 from . import cbc, gurobi, highs
 
+VERSION = "1"
+"""Of our own stages; a solver reports its own."""
+
 AUTO = "auto"
-LATER = ("search", "split")
+SEARCH = "search"
+SPLIT = "split"
 
 
 class Solver(Protocol):
@@ -34,26 +38,50 @@ def named(name: str) -> tuple[Solver, ...]:
     """The solvers to try for a name, in order.
 
     Raises:
-        UnknownSolver: no solver of that name in this release.
+        UnknownSolver: no solver of that name.
     """
-    if name == AUTO:
+    if name in (AUTO, SPLIT):
         return tuple(SOLVERS.values())
+    if name == SEARCH:
+        return ()
     if name in SOLVERS:
         return (SOLVERS[name],)
-    choices = ", ".join([AUTO, *SOLVERS])
-    if name in LATER:
-        raise UnknownSolver(f"solver {name!r} comes with a later release; choose one of {choices}")
+    choices = ", ".join([AUTO, SEARCH, SPLIT, *SOLVERS])
     raise UnknownSolver(f"there is no solver {name!r}; choose one of {choices}")
 
 
 class Bench:
-    """Solves programs with the first solver that can, and keeps a record of what was tried."""
+    """Solves programs with the first solver that can, and keeps a record of what was tried.
+
+    ``only`` is the stage asked for by name; None under ``auto``.
+    """
 
     def __init__(self, name: str) -> None:
         self._solvers: Sequence[Solver] = named(name)
-        self._only = name != AUTO
+        self.only = None if name == AUTO else name
         self._trials: dict[str, Trial] = {}
         self.answered_by = ("none", "")
+
+    @property
+    def allows_search(self) -> bool:
+        """Whether the search may answer."""
+        return self.only in (None, SEARCH)
+
+    @property
+    def allows_programs(self) -> bool:
+        """Whether programs may be solved at all."""
+        return self.only != SEARCH
+
+    @property
+    def allows_whole(self) -> bool:
+        """Whether the whole program may be solved."""
+        return self.only not in (SEARCH, SPLIT)
+
+    def note(self, name: str, seconds: float, outcome: str, *, answered: bool = False) -> None:
+        """Record a stage; ``answered`` if the plan rests on it."""
+        if answered:
+            self.answered_by = (name, VERSION)
+        self._note(name, seconds, outcome)
 
     def solve(self, program: Program, time_limit_s: float) -> Outcome:
         """Minimise; refusals and crashes of one solver under ``auto`` pass to the next.

@@ -1,0 +1,10 @@
+"""URLs as messages may show them."""
+
+from __future__ import annotations
+
+import re
+
+
+def masked(url: str) -> str:
+    """``url`` without its user and password."""
+    return re.sub(r"//[^@/]*@", "//***@", url)
