@@ -176,6 +176,11 @@ def state_problem(
     members: list[Member] = []
     job_index = {job.id: index for index, job in enumerate(snapshot.jobs)}
     classes = {job.id: accepted_classes(snapshot, job) for job in snapshot.jobs}
+    # Jobs of the same classes share one tuple: at 65,536 GPUs it has a thousand sites.
+    entries = {
+        names: tuple(site for name in sorted(names) for site in sites_by_class[name])
+        for names in set(classes.values())
+    }
     for index, (job, group) in enumerate(snapshot.groups):
         racks = [rack_at[node] for node in group.workers]
         pods = [pod_of[rack] for rack in racks] if pod_of else []
@@ -184,7 +189,7 @@ def state_problem(
         loose = loose and sends(group)
         changeable = index in chosen and may_change(job, group)
         if changeable and (loose or len(group.pinned) < len(group.workers)):
-            entry = [site for name in sorted(classes[job.id]) for site in sites_by_class[name]]
+            entry = entries[classes[job.id]]
             members.append(
                 _member(snapshot, index, job_index[job.id], group, site_of, entry, by_rack, by_pod, loose)
             )
@@ -279,7 +284,7 @@ def _member(
     job: int,
     group: ReplicaGroup,
     site_of: Mapping[str, int],
-    entry: list[int],
+    entry: tuple[int, ...],
     by_rack: Mapping[int, int],
     by_pod: Mapping[int, int],
     loose: bool,
@@ -295,7 +300,7 @@ def _member(
         rings=tuple(group.rings_on_rail(rail, rails) for rail in range(rails)),
         count=Counter(site_of[node] for node in group.workers),
         movable=movable,
-        targets=tuple(entry) if movable else (),
+        targets=entry if movable else (),
         rack_departures=by_rack,
         pod_departures=by_pod,
         loose=loose,

@@ -65,29 +65,22 @@ def counting(state: State, rack: int, rail: int) -> list[int]:
 
 def eviction(state: State, g: int, rack: int) -> int:
     """Lifts that take g off a rack; ``IMPOSSIBLE`` where a worker there is not to move."""
-    lifts = 0
-    for site, count in state.standing[g].items():
-        if state.rack_of[site] == rack:
-            if state.movable[g].get(site, 0) < count:
-                return IMPOSSIBLE
-            lifts += count
-    return lifts
+    return IMPOSSIBLE if state.stuck[g].get(rack) else state.on_rack[g][rack]
 
 
 def arrival(state: State, g: int, rack: int) -> int:
     """Lifts elsewhere that make g whole on a rack; ``IMPOSSIBLE`` where it cannot be."""
-    lifts = 0
-    for site, count in state.standing[g].items():
-        if state.rack_of[site] != rack:
-            if state.movable[g].get(site, 0) < count:
-                return IMPOSSIBLE
-            lifts += count
-    return lifts
+    stuck_elsewhere = state.all_stuck[g] - state.stuck[g].get(rack, 0)
+    return IMPOSSIBLE if stuck_elsewhere else state.total[g] - state.on_rack[g][rack]
 
 
 def _may_gather(state: State, g: int, leaving: int, left: int) -> bool:
     """Whether g, evicted from ``leaving``, might become whole on another rack within the budget."""
-    return any(arrival(state, g, rack) <= left for rack in state.on_rack[g] if rack != leaving)
+    enough = state.total[g] - left
+    return any(
+        count >= enough and rack != leaving and arrival(state, g, rack) <= left
+        for rack, count in state.on_rack[g].items()
+    )
 
 
 def cheapest_removal(options: Sequence[tuple[int, int]], excess: int) -> int:

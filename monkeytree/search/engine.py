@@ -51,7 +51,8 @@ class Engine:
         self.home: dict[int, list[frozenset[int]]] = defaultdict(list)
         self.away: dict[int, list[frozenset[int]]] = defaultdict(list)
         self.prune: Callable[[int], bool] = lambda left: False
-        self._targets = [frozenset(member.targets) for member in problem.members]
+        sets = {id(member.targets): frozenset(member.targets) for member in problem.members}
+        self._targets = [sets[id(member.targets)] for member in problem.members]
         self._sites_on: dict[int, int] = defaultdict(int)
         for site in problem.sites:
             self._sites_on[site.rack] += site.accepts
@@ -179,7 +180,7 @@ class Engine:
         alike: set[tuple[object, ...]] = set()
         for site in self._landings(g, left):
             if left == 0:
-                kind = self._kind(site)
+                kind = self._kind(g, site)
                 if kind in alike:
                     continue
                 alike.add(kind)
@@ -199,50 +200,67 @@ class Engine:
 
     def _landings(self, g: int, left: int) -> Sequence[int]:
         """Sites g may land on: its own racks first, then those with the most room."""
-        state, slots = self.state, self.problem.members[g].slots
+        state, rack_of = self.state, self.state.rack_of
         self._spend(len(self._targets[g]) >> 6)
         own = state.on_rack[g]
-        homes, aways = self.home[g], self.away[g]
+        fits = self._fits_without_lifts(g) if not left else None
         sites = [
             site
             for site in self.problem.members[g].targets
-            if (left or state.free[site] >= slots)
-            and (g, site) not in self.no_land
-            and not state.lifted.get((g, site))
+            if (fits is None or fits(site)) and (g, site) not in self.no_land and (g, site) not in state.gone
         ]
-        if homes or aways:
-            sites = [site for site in sites if self._allowed(g, state.rack_of[site])]
-        return sorted(sites, key=lambda site: (state.rack_of[site] not in own, -state.free[site], site))
+        if self.home[g] or self.away[g]:
+            sites = [site for site in sites if self._allowed(g, rack_of[site])]
+        return sorted(sites, key=lambda site: (rack_of[site] not in own, -state.free[site], site))
 
-    def _open(self, g: int, site: int) -> bool:
-        pair = (g, site)
-        return site in self._targets[g] and pair not in self.no_land and not self.state.lifted.get(pair)
+    def _fits_without_lifts(self, g: int) -> Callable[[int], bool]:
+        """Whether one worker of g fits a site and, where g would count anew, its leaves."""
+        state, slots, bounds = self.state, self.problem.members[g].slots, self.problem.bounds
+        own = state.on_rack[g]
+        rings = [(rail, count) for rail, count in enumerate(state.rings[g]) if count]
+
+        def fits(site: int) -> bool:
+            if state.free[site] < slots:
+                return False
+            rack = state.rack_of[site]
+            if not own or rack in own:
+                return True
+            return all(state.load[rack, rail] + count <= bounds[rack] for rail, count in rings)
+
+        return fits
 
     def _allowed(self, g: int, rack: int) -> bool:
+        if not (self.home[g] or self.away[g]):
+            return True
         return all(rack in region for region in self.home[g]) and not any(
             rack in region for region in self.away[g]
         )
 
-    def _kind(self, site: int) -> tuple[object, ...]:
-        """All that floating groups can tell of a site when no lifts are left."""
+    def _kind(self, g: int, site: int) -> tuple[object, ...]:
+        """All that the floating groups can tell of a site for g when no lifts are left."""
         state = self.state
         rack = state.rack_of[site]
-        bound = self.problem.bounds[rack]
-        slack = tuple(bound - state.load[rack, rail] for rail in range(self.problem.rails))
-        seen = tuple(
-            (
-                g,
-                rack in state.on_rack[g],
-                site in self._targets[g]
-                and (g, site) not in self.no_land
-                and not state.lifted.get((g, site)),
-                self._allowed(g, rack),
-            )
-            for g in sorted(state.floating)
-        )
+        slack = [state.load[rack, rail] for rail in range(self.problem.rails)]
+        seen = [
+            (other, rack in state.on_rack[other], self._open(other, site), self._allowed(other, rack))
+            for other in sorted(state.floating)
+            if other != g
+        ]
         pod = self.problem.pod_of[rack] if self.problem.pod_of else 0
         alone = -1 if self._sites_on[rack] == 1 else site
-        return state.free[site], slack, seen, pod, alone
+        return (
+            state.free[site],
+            self.problem.bounds[rack],
+            *slack,
+            rack in state.on_rack[g],
+            *seen,
+            pod,
+            alone,
+        )
+
+    def _open(self, g: int, site: int) -> bool:
+        pair = (g, site)
+        return site in self._targets[g] and pair not in self.no_land and pair not in self.state.gone
 
     def _counts(self) -> Counts:
         state = self.state

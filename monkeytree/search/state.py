@@ -23,12 +23,16 @@ class State:
         on_rack: the same by rack; racks without are absent.
         on_pod: the same by pod, where there are pods.
         floating: lifted workers not yet placed, by member; members without are absent.
-        lifted: workers lifted by (member, site): none of the group lands there again.
+        lifted, placed: workers lifted and placed, by (member, site).
+        gone: pairs with a lifted worker: none of the group lands there again.
         free: slots left on each site (negative when too many were placed).
         load: f_t of each (rack, rail).
         pod_load: the same one tier up.
         moved: members with a lifted worker, and how many.
         members_on: members that stand on each rack.
+        total: workers of each member that stand anywhere.
+        stuck: of these, by rack, those that are not to be lifted (pinned, or placed by the search).
+        all_stuck: the sum of ``stuck`` over the racks.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -42,6 +46,7 @@ class State:
         self.floating: dict[int, int] = {}
         self.lifted: dict[Pair, int] = defaultdict(int)
         self.placed: dict[Pair, int] = defaultdict(int)
+        self.gone: set[Pair] = set()
         self.moved: dict[int, int] = defaultdict(int)
         self.load: dict[tuple[int, int], int] = defaultdict(int, problem.fixed)
         self.pod_load: dict[int, int] = defaultdict(int, problem.pod_fixed)
@@ -49,17 +54,26 @@ class State:
         self.over_pods: set[int] = set()
         self.overfull: set[int] = set()
         self.members_on: list[set[int]] = [set() for _ in problem.bounds]
+        self.total = [member.size for member in problem.members]
+        self.stuck: list[dict[int, int]] = []
+        self.all_stuck: list[int] = []
         self._trail: list[tuple[int, int, int]] = []
         self.free = _free(problem)
         self.rings = [member.rings if not member.silent else () for member in problem.members]
         for standing in self.standing:
             racks: dict[int, int] = defaultdict(int)
+            stuck: dict[int, int] = defaultdict(int)
+            movable = self.movable[len(self.on_rack)]
             pods: dict[int, int] = defaultdict(int)
             for site, count in standing.items():
                 racks[self.rack_of[site]] += count
+                if movable.get(site, 0) < count:
+                    stuck[self.rack_of[site]] += count - movable.get(site, 0)
                 if problem.pod_of:
                     pods[problem.pod_of[self.rack_of[site]]] += count
             self.on_rack.append(dict(racks))
+            self.stuck.append(stuck)
+            self.all_stuck.append(sum(stuck.values()))
             for rack in racks:
                 self.members_on[rack].add(len(self.on_rack) - 1)
             self.on_pod.append(dict(pods))
@@ -85,10 +99,13 @@ class State:
                 self._change(g, site, -count)
                 self._float(g, count)
                 self.placed[g, site] -= count
+                self._stick(g, site, -count)
             else:
                 self._change(g, site, -count)
                 self._float(g, count)
                 self.lifted[g, site] += count
+                if not self.lifted[g, site]:
+                    self.gone.discard((g, site))
                 self.movable[g][site] -= count
                 self.moved[g] += count
                 if not self.moved[g]:
@@ -99,6 +116,7 @@ class State:
         self._change(g, site, -count)
         self._float(g, count)
         self.lifted[g, site] += count
+        self.gone.add((g, site))
         self.movable[g][site] -= count
         self.moved[g] += count
         self._trail.append((g, site, -count))
@@ -108,12 +126,17 @@ class State:
         self._change(g, site, count)
         self._float(g, -count)
         self.placed[g, site] += count
+        self._stick(g, site, count)
         self._trail.append((g, site, count))
 
     def counts_on(self, g: int, rack: int) -> bool:
         """Whether g counts towards f of a rack now."""
         racks = self.on_rack[g]
         return len(racks) > 1 and rack in racks
+
+    def _stick(self, g: int, site: int, count: int) -> None:
+        self.stuck[g][self.rack_of[site]] += count
+        self.all_stuck[g] += count
 
     def _float(self, g: int, count: int) -> None:
         now = self.floating.get(g, 0) + count
@@ -129,6 +152,7 @@ class State:
             standing[site] = now
         else:
             del standing[site]
+        self.total[g] += count
         self.free[site] -= count * self.problem.members[g].slots
         if self.free[site] < 0:
             self.overfull.add(site)
