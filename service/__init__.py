@@ -1,0 +1,1 @@
+"""The HTTP service: a handler parses, calls one function, formats."""

@@ -1,0 +1,83 @@
+"""Prometheus figures. Solves end in other processes, so what is told of plans is read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from time import perf_counter
+
+from flask import Flask, Response, g, request
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from monkeytree.adapters.solving import SOLVE_BUCKETS_S
+
+from .desk import Desk
+from .schemas import STATES
+
+
+class StoreCollector(Collector):
+    """Reads the store and the queue at each scrape."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def describe(self) -> list[Metric]:
+        """Nothing: asking would read the store before it is there."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Figures of the queue, the plans and the solves."""
+        figures = self._desk.store.queue_figures()
+        depth = self._desk.queue.depth()
+        yield _gauge("queue_depth", "Plans that wait for a worker.", figures.by_state.get("queued", 0))
+        yield _gauge("queue_oldest_seconds", "Age of the oldest queued plan.", figures.oldest_queued_s)
+        yield _gauge("broker_up", "Whether Valkey or Redis answers.", float(depth is not None))
+        yield _gauge("broker_messages", "Messages that wait in the broker.", float(depth or 0))
+        age = self._desk.store.beat_age_s("worker")
+        if age is not None:
+            yield _gauge("worker_beat_age_seconds", "Age of the newest worker heartbeat.", age)
+        plans = GaugeMetricFamily("monkeytree_plans", "Plans by state.", labels=["state"])
+        for state in STATES:
+            plans.add_metric([state], figures.by_state.get(state, 0))
+        yield plans
+        yield self._solves()
+
+    def _solves(self) -> Metric:
+        family = HistogramMetricFamily(
+            "monkeytree_solve_seconds", "Solve seconds by solver and status.", labels=["solver", "status"]
+        )
+        rows = self._desk.store.solve_counts()
+        bounds = [*map(str, SOLVE_BUCKETS_S), "+Inf"]
+        for key, found in groupby(rows, key=lambda row: row[:2]):
+            counts, seconds = [0] * len(bounds), 0.0
+            for _, _, bucket, count, summed in found:
+                counts[bucket] += count
+                seconds += summed
+            running = [sum(counts[: index + 1]) for index in range(len(bounds))]
+            family.add_metric(list(key), list(zip(bounds, map(float, running), strict=True)), seconds)
+        return family
+
+
+def measure_requests(app: Flask, registry: CollectorRegistry) -> None:
+    """Count the requests of ``app`` and time them, waiting included."""
+    requests = Counter(
+        "monkeytree_http_requests", "Requests.", ["call", "method", "status"], registry=registry
+    )
+    seconds = Histogram(
+        "monkeytree_http_request_seconds", "Seconds until the answer, waiting included.", ["call"],
+        registry=registry,
+    )  # fmt: skip
+
+    def count(response: Response) -> Response:
+        call = (request.endpoint or "none").rpartition(".")[2]
+        requests.labels(call, request.method, str(response.status_code)).inc()
+        seconds.labels(call).observe(perf_counter() - g.started)
+        return response
+
+    app.after_request(count)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"monkeytree_{name}", text, value=value)

@@ -1,0 +1,183 @@
+"""What the service refuses, as RFC 9457 problem documents: one table of codes, one mapping.
+
+An error class carries its ``code``; the code decides status and title here. ``type`` is
+``/problems/<code>``, a page that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from flask import Flask, Response
+from flask_limiter import RateLimitExceeded
+from werkzeug.exceptions import HTTPException
+
+from monkeytree.adapters.logs import logger
+from monkeytree.errors import InvalidDocument, MonkeyTreeError
+
+PROBLEM_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of refusal; ``advice`` is the text of its page."""
+
+    status: int
+    title: str
+    advice: str
+
+
+PROBLEMS: Mapping[str, Problem] = {
+    "invalid_snapshot": Problem(
+        422, "The snapshot is invalid", "`errors` lists every offence by JSON pointer; correct them all."
+    ),
+    "unsupported_member": Problem(
+        422, "A reserved member is not supported yet", "Leave the members named in `errors` out."
+    ),
+    "invalid_document": Problem(422, "The document is invalid", "Correct what `errors` lists."),
+    "invalid_plan": Problem(422, "The plan is invalid", "Correct what `errors` lists."),
+    "invalid_request": Problem(422, "The request is invalid", "Correct what `errors` lists."),
+    "unknown_solver": Problem(
+        422, "There is no such solver", "Leave `planning.solver` at auto, or take one the detail names."
+    ),
+    "invalid_query": Problem(
+        422, "A query parameter is invalid", "`errors` names the parameters; see /docs for what they take."
+    ),
+    "invalid_cursor": Problem(
+        422, "The cursor is invalid", "Pass `next` of the page before unchanged, with the same filters."
+    ),
+    "invalid_header": Problem(400, "A header is invalid", "The detail names the header and what it takes."),
+    "malformed_body": Problem(
+        400, "The body cannot be read", "Send UTF-8 JSON with each key once; with gzip, a whole gzip stream."
+    ),
+    "bad_request": Problem(400, "The request is malformed", "See /docs for what the call takes."),
+    "unauthenticated": Problem(
+        401, "A valid token is needed", "Send `Authorization: Bearer mt_...`; make one: monkeytree token add."
+    ),
+    "forbidden": Problem(
+        403, "The token lacks the role", "Use a token with a role the detail names, or add one."
+    ),
+    "forbidden_cluster": Problem(
+        403, "The token is bound to other clusters", "Use a token of this cluster, or one bound to none."
+    ),
+    "not_found": Problem(404, "There is no such page", "See /docs for all calls."),
+    "unknown_plan": Problem(404, "There is no such plan", "List plans: GET /v1/plans."),
+    "unknown_snapshot": Problem(404, "There is no such snapshot", "List snapshots: GET /v1/snapshots."),
+    "method_not_allowed": Problem(405, "The method is not allowed here", "The Allow header lists those."),
+    "stale_snapshot": Problem(
+        409, "A newer snapshot was received before", "Take a fresh snapshot; number it above the newest."
+    ),
+    "not_cancellable": Problem(
+        409, "The plan is at its end", "Only a queued or solving plan can be cancelled."
+    ),
+    "idempotency_in_progress": Problem(
+        409, "The first request with this key is still running", "Retry after a second."
+    ),
+    "idempotency_key_reused": Problem(
+        422, "The Idempotency-Key belongs to another request", "Send a fresh key with each new request."
+    ),
+    "body_too_large": Problem(
+        413, "The body is too large", "Send racks as groups, or raise MONKEYTREE_MAX_BODY_BYTES."
+    ),
+    "unsupported_media_type": Problem(
+        415, "The content type is not supported", "Send `Content-Type: application/json`."
+    ),
+    "unsupported_encoding": Problem(
+        415, "The content encoding is not supported", "Send the body as it is or with gzip."
+    ),
+    "rate_limited": Problem(429, "Too many requests", "Wait as long as Retry-After says."),
+    "internal": Problem(
+        500, "The service failed", "It is not your fault: report the X-Request-ID, the log has the cause."
+    ),
+}
+
+_BY_STATUS = {
+    400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large",
+    415: "unsupported_media_type", 429: "rate_limited",
+}  # fmt: skip
+
+log = logger(__name__)
+
+
+class RequestRefused(MonkeyTreeError):
+    """Base of what only HTTP can refuse; ``errors`` and ``headers`` go into the answer."""
+
+    code = "bad_request"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+
+def problem_response(
+    code: str,
+    detail: str,
+    *,
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The problem document of ``code``."""
+    kind = PROBLEMS[code]
+    body: dict[str, Any] = {
+        "type": f"/problems/{code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "code": code,
+    }
+    if errors:
+        body["errors"] = list(errors)
+    text = orjson.dumps(body, default=repr)
+    return Response(text, kind.status, headers=dict(headers or {}), content_type=PROBLEM_TYPE)
+
+
+def from_error(error: MonkeyTreeError) -> Response:
+    """Map the error tree, once: its code decides, document errors bring their offences."""
+    if error.code not in PROBLEMS or error.code == "internal":
+        return from_unexpected(error)
+    if isinstance(error, InvalidDocument):
+        offences = [
+            {"pointer": offence.pointer, "detail": offence.message, "value": offence.value}
+            for offence in error.offences
+        ]
+        return problem_response(error.code, str(error), errors=offences)
+    if isinstance(error, RequestRefused):
+        return problem_response(error.code, str(error), errors=error.errors, headers=error.headers)
+    return problem_response(error.code, str(error))
+
+
+def from_http(error: HTTPException) -> Response:
+    """Map what Flask, werkzeug and the rate limiter raise."""
+    status = error.code or 500
+    if status < 400:
+        return Response(status=status)
+    if status not in _BY_STATUS:
+        return from_unexpected(error)
+    kept = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
+    detail = error.description or error.name
+    if isinstance(error, RateLimitExceeded):
+        detail = f"the limit is {error.description}; wait as long as Retry-After says"
+    return problem_response(_BY_STATUS[status], detail, headers=kept)
+
+
+def from_unexpected(error: Exception) -> Response:
+    """A failure of the service: the log gets the traceback, the caller the request's id."""
+    log.error("internal_error", exc_info=error)
+    return problem_response("internal", "unexpected failure; the log has it under this X-Request-ID")
+
+
+def handle_errors(app: Flask) -> None:
+    """Answer every error of ``app`` with a problem document."""
+    app.register_error_handler(MonkeyTreeError, from_error)
+    app.register_error_handler(HTTPException, from_http)
+    app.register_error_handler(Exception, from_unexpected)

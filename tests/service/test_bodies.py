@@ -1,0 +1,142 @@
+"""What may be sent, and how."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.documents import snapshot
+
+from .client import Answer, Client
+
+JSON = {"Content-Type": "application/json"}
+
+
+def send(api: Client, body: bytes, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return api.post("/v1/snapshots", data=body, headers={**JSON, **named})
+
+
+def encoded(cluster: str, **more: Any) -> bytes:
+    return json.dumps(snapshot(cluster, **more)).encode()
+
+
+def padded(cluster: str, size: int) -> bytes:
+    """A valid snapshot of ``size`` bytes (blanks between members do not count)."""
+    body = encoded(cluster)
+    return body[:-1] + b" " * (size - len(body)) + b"}"
+
+
+def test_gzip_is_the_same_snapshot(api: Client, cluster: str) -> None:
+    plain = send(api, encoded(cluster))
+    zipped = send(api, gzip.compress(encoded(cluster)), Content_Encoding="gzip")
+    assert (plain.status_code, zipped.status_code) == (202, 200)
+    assert plain.json["plan_id"] == zipped.json["plan_id"]
+
+
+@pytest.mark.parametrize("size", [1_000_000, 16 * 2**20])
+def test_up_to_16_mib_are_taken(api: Client, cluster: str, size: int) -> None:
+    assert send(api, padded(cluster, size)).status_code == 202
+
+
+def test_more_is_too_large(api: Client, cluster: str) -> None:
+    for answer in (
+        send(api, padded(cluster, 16 * 2**20 + 1)),
+        send(api, gzip.compress(padded(cluster, 16 * 2**20 + 1), 1), Content_Encoding="gzip"),
+        send(api, gzip.compress(bytes(2**29), 1), Content_Encoding="gzip"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (413, "body_too_large")
+        assert "16777216" in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_malformed(api: Client, body: bytes, says: str) -> None:
+    answer = send(api, body)
+    assert (answer.status_code, answer.json["code"]) == (400, "malformed_body")
+    assert says in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"plain", gzip.compress(b"{}")[:-4], gzip.compress(b"{}") + b"more", b""],
+    ids=["no-gzip", "cut", "followed", "empty"],
+)
+def test_broken_gzip_is_malformed(api: Client, body: bytes) -> None:
+    answer = send(api, body, Content_Encoding="gzip")
+    assert (answer.status_code, answer.json["code"]) == (400, "malformed_body")
+
+
+def test_other_types_and_encodings_are_not_supported(api: Client, cluster: str) -> None:
+    for headers in ({"Content_Type": "text/plain"}, {"Content_Type": "application/json; charset=latin-1"}):
+        answer = send(api, encoded(cluster), **headers)
+        assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
+    answer = send(api, encoded(cluster), Content_Encoding="br")
+    assert (answer.status_code, answer.json["code"]) == (415, "unsupported_encoding")
+    assert "'br'" in answer.json["detail"]
+
+
+def test_all_offences_come_at_once_by_pointer_and_value(api: Client, cluster: str) -> None:
+    document = snapshot(cluster, sequence=-1) | {"extra": 1}
+    document["jobs"][0]["replica_groups"][0]["workers"][1] = "nowhere"
+    answer = api.post("/v1/snapshots", json=document)
+    assert (answer.status_code, answer.json["code"]) == (422, "invalid_snapshot")
+    found = {error["pointer"]: error["value"] for error in answer.json["errors"]}
+    assert found["/sequence"] == -1
+    assert found["/extra"] == 1
+    assert found["/jobs/0/replica_groups/0/workers/1"] == "nowhere"
+    assert answer.content_type == "application/problem+json"
+    assert answer.json["type"] == "/problems/invalid_snapshot"
+
+
+def test_reserved_members_have_a_code_of_their_own(api: Client, cluster: str) -> None:
+    answer = api.post("/v1/snapshots", json=snapshot(cluster, pending=[]))
+    assert (answer.status_code, answer.json["code"]) == (422, "unsupported_member")
+
+
+def test_a_key_twice_is_an_offence(api: Client, cluster: str) -> None:
+    body = encoded(cluster)[:-1] + b', "format": 1}'
+    answer = send(api, body)
+    assert answer.status_code == 422
+    assert answer.json["errors"][0]["pointer"] == "/format"
+
+
+def test_an_unknown_previous_plan_is_an_offence(api: Client, cluster: str) -> None:
+    document = snapshot(cluster, planning={"previous_plan_id": "nowhere"})
+    answer = api.post("/v1/snapshots", json=document)
+    assert answer.status_code == 422
+    assert answer.json["errors"][0]["pointer"] == "/planning/previous_plan_id"
+    assert answer.json["errors"][0]["value"] == "nowhere"
+
+
+@pytest.mark.parametrize("solver", ["guess", "Gurobi"])
+def test_an_unknown_solver_is_refused_by_name(api: Client, cluster: str, solver: str) -> None:
+    answer = api.post("/v1/snapshots", json=snapshot(cluster, planning={"solver": solver}))
+    assert (answer.status_code, answer.json["code"]) == (422, "unknown_solver")
+    assert repr(solver) in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/snapshot_id"),
+        ({"snapshot_id": 3}, "/snapshot_id"),
+        ({"snapshot_id": "x", "plan": 1}, "/plan"),
+        ({"snapshot_id": "x", "planning": {"max_moves": -1}}, "/planning/max_moves"),
+        ([], ""),
+    ],
+)
+def test_what_ifs_are_checked_too(api: Client, body: Any, pointer: str) -> None:
+    answer = api.post("/v1/plans", json=body)
+    assert (answer.status_code, answer.json["code"]) == (422, "invalid_request")
+    assert pointer in [error["pointer"] for error in answer.json["errors"]]

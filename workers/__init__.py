@@ -1,0 +1,1 @@
+"""Celery tasks: load by id, call one library function, store."""

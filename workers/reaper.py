@@ -1,0 +1,125 @@
+"""The reaper: ``python -m monkeytree.workers.reaper``. One a store is enough, several do no harm.
+
+Each second it frees plans whose worker fell silent, sends lost messages again, and now and then
+prunes idempotency keys and beats of workers long gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from monkeytree.adapters.holder import is_dead
+from monkeytree.adapters.logs import configure_logs, logger
+from monkeytree.adapters.notify import Announcer
+from monkeytree.adapters.queue import SolveQueue
+from monkeytree.adapters.settings import Settings
+from monkeytree.adapters.store import Store
+from monkeytree.errors import MonkeyTreeError
+
+ROUND_S = 1.0
+PRUNE_EVERY_S = 60.0
+
+log = logger(__name__)
+
+
+class Reaper:
+    """Brings the queue back in step with the store."""
+
+    def __init__(self, settings: Settings, store: Store, queue: SolveQueue, announcer: Announcer) -> None:
+        self._settings = settings
+        self._store = store
+        self._queue = queue
+        self._announcer = announcer
+        self._next_prune = 0.0
+
+    def reap(self) -> None:
+        """One round."""
+        expire_dead(self._store)
+        self._free_expired()
+        self._resend_lost()
+        if monotonic() >= self._next_prune:
+            self._next_prune = monotonic() + PRUNE_EVERY_S
+            self._store.prune_keys(self._settings.idempotency_s)
+            self._store.prune_beats(older_than_s=86400.0)
+
+    def _free_expired(self) -> None:
+        queued, failed = self._store.requeue_expired(self._settings.max_attempts)
+        for plan in queued:
+            log.warning("requeued", plan_id=plan.id, attempt=plan.attempt, why="its worker fell silent")
+            self._queue.publish(plan)
+        for plan in failed:
+            log.error("gave_up", plan_id=plan.id, attempt=plan.attempt, code=plan.failure_code)
+            self._announcer.announce(plan.id)
+
+    def _resend_lost(self) -> None:
+        """Send again what was not picked up, unless as many messages wait as plans do.
+
+        While a worker is busy its queue is long and all is well; a message is only lost when there
+        are fewer of them than queued plans. Old messages (of cancelled plans) drain at the next claim.
+        """
+        overdue = self._store.overdue(self._settings.requeue_after_s)
+        if not overdue:
+            return
+        depth = self._queue.depth()
+        waiting = self._store.queue_figures().by_state.get("queued", 0)
+        if depth is None or depth >= waiting:
+            return
+        sent = []
+        for plan in overdue:
+            if not self._queue.publish(plan):
+                break
+            sent.append(plan.id)
+        if sent:
+            log.warning("resent", count=len(sent), queue_depth=depth, queued=waiting, first=sent[0])
+            self._store.note_published(sent)
+
+
+def expire_dead(store: Store) -> None:
+    """End the leases of solving processes that died on this host, before they run out by themselves."""
+    for plan_id, attempt, holder in store.holders():
+        if is_dead(holder) and store.expire(plan_id, attempt):
+            log.warning("worker_died", plan_id=plan_id, attempt=attempt)
+
+
+def main(stop: threading.Event | None = None) -> int:
+    """Run until SIGTERM or SIGINT; the exit code."""
+    try:
+        settings = Settings.from_env(os.environ)
+        store = Store(settings.database_url)
+        store.create()
+    except MonkeyTreeError as error:
+        sys.stderr.write(f"monkeytree reaper: {error}\n")
+        return 2
+    configure_logs(settings.log_level)
+    stop = stop or _stop_on_signals()
+    reaper = Reaper(settings, store, SolveQueue(settings), Announcer(settings.redis_url))
+    log.info("reaper_started")
+    while not stop.wait(ROUND_S):
+        _quietly(reaper.reap)
+    return 0
+
+
+def _quietly(work: Callable[[], None]) -> None:
+    """A store that is busy or away for the moment is tried again in the next round."""
+    try:
+        work()
+    except SQLAlchemyError as error:
+        log.error("round_failed", error=repr(error))
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+if __name__ == "__main__":
+    sys.exit(main())
