@@ -105,7 +105,7 @@ def colour_by_matchings(pairs: Pairs) -> list[set[int]]:
     edges += [(a, b, -1) for a, b in zip(lacking[0], lacking[1], strict=True)]
     classes = []
     for _ in range(degree):
-        graph = nx.Graph()
+        graph: nx.Graph[int] = nx.Graph()
         graph.add_edges_from((a, b) for a, b, _ in edges)
         mate = nx.bipartite.hopcroft_karp_matching(graph, top_nodes=range(RACKS))
         matching = []

@@ -146,7 +146,8 @@ def planted(seed: int, leaves: int, spines: int, pods: int = 0, cores: int = 0) 
     taken: set[tuple[Node, int]] = set()
     hops = []
     for _ in range(leaves * spines * 4):
-        hop = Hop(*rng.sample(list(live), 2))
+        source, target = rng.sample(list(live), 2)
+        hop = Hop(source, target)
         free = [loaded for _, loaded in ways(topology, hop) if loaded and taken.isdisjoint(loaded)]
         if free:
             taken.update(rng.choice(free))

@@ -1,0 +1,57 @@
+# Two commands on a fresh machine: `make demo` and `make test`. See `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types imports openapi pytest bench serve fuzz format clean
+
+PYTHON ?= python3
+export PYTHON
+# openapi-python-client calls ruff, and tests call monkeytree, by name.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+py := .venv/bin/python
+code := $(wildcard monkeytree service workers cli examples tests bench tools)
+PYTEST_ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup-run ## plan a real placement end to end: serve, POST, solve, check, print
+	@$(py) -m monkeytree.cli demo
+
+test: setup-dev check pytest ## everything CI runs: check, then the tests
+
+check: lint types imports openapi ## ruff, mypy --strict, import-linter, openapi.yaml in step
+
+lint: setup-dev
+	$(py) -m ruff check $(code)
+	$(py) -m ruff format --check $(code)
+
+types: setup-dev
+	$(py) -m mypy
+
+imports: setup-dev
+	.venv/bin/lint-imports
+
+openapi: setup-dev
+	$(py) tools/openapi_drift.py
+
+pytest: setup-dev
+	$(py) -m pytest $(PYTEST_ARGS)
+
+bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory
+	$(py) -m bench
+
+serve: setup-run ## the service on http://127.0.0.1:8080 (DATA=DIR keeps it elsewhere)
+	@$(py) -m monkeytree.cli serve $(if $(DATA),--data $(DATA))
+
+fuzz: setup-dev ## more and longer property tests (SECONDS of patience needed)
+	HYPOTHESIS_PROFILE=fuzz $(py) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+
+format: setup-dev ## write the code as ruff wants it
+	$(py) -m ruff check --fix $(code)
+	$(py) -m ruff format $(code)
+
+clean: ## remove .venv and what the tools left
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: setup-run setup-dev
+setup-run setup-dev: setup-%:
+	@tools/setup.sh $*

@@ -1,0 +1,5 @@
+"""``python -m monkeytree.cli`` is ``monkeytree``."""
+
+from .main import main
+
+main()

@@ -1,0 +1,65 @@
+"""Where the command line starts: the group of commands, and the one place that maps errors."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+import monkeytree
+
+from .errors import report
+
+# Command -> module of this package and the click command in it. Modules are imported when asked
+# for, so that `monkeytree plan` does not pay for the service.
+COMMANDS = {
+    "plan": ("plan", "plan"),
+    "check": ("check", "check"),
+    "serve": ("serve", "serve"),
+    "demo": ("demo", "demo"),
+    "token": ("token", "token"),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table above."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command = getattr(import_module(f".{module}", __package__), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(monkeytree.__version__, prog_name="monkeytree")
+def cli() -> None:
+    """The fewest worker moves that give every flow of a training cluster an uplink of its own."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code; a user never sees a traceback."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = cli.main(prog_name="monkeytree", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or 0)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except Exception as error:  # noqa: BLE001  # the edge: everything ends as a message and a code
+        return report(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The whole service on one machine: Valkey, API, worker and reaper as one process tree."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from monkeytree.adapters.queue import QUEUES
+from monkeytree.adapters.settings import Settings
+
+from .broker import Broker
+from .child import Spec
+from .datadir import DataDirLock
+from .tree import Tree
+
+API = "monkeytree.service.main:create_app()"
+START_S = 60.0  # Python imports on a busy machine take most of it
+
+
+def settings_for(data: Path, redis_url: str, environ: Mapping[str, str]) -> Settings:
+    """The settings in ``environ``, with ``data`` and ``redis_url`` put in."""
+    environ = {"MONKEYTREE_WORKER_CONCURRENCY": str(cores()), **environ}
+    return Settings.from_env({**environ, "REDIS_URL": redis_url, "MONKEYTREE_DATA": str(data.absolute())})
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that the API inherits, so that it answers on one port for as long as we live.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    family, _, _, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    return socket.create_server(address[:2], family=family, backlog=1024)
+
+
+def children(settings: Settings, listener: socket.socket) -> tuple[Spec, Spec, Spec]:
+    """API, worker and reaper."""
+    env = settings.environ()
+    gunicorn = f"gunicorn --worker-class gthread --threads 64 --bind fd://{listener.fileno()}"
+    api = Spec(
+        name="api",
+        command=_module(f"{gunicorn} --no-control-socket --graceful-timeout 3 --log-level warning", API),
+        env=env,
+        pass_fds=(listener.fileno(),),
+    )
+    celery = f"celery --quiet --app monkeytree.workers.main worker --queues {','.join(QUEUES)}"
+    pool = f"--pool prefork --concurrency {settings.worker_concurrency} --without-gossip --without-mingle"
+    worker = Spec(
+        name="worker",
+        command=_module(f"{celery} {pool} --loglevel {settings.log_level}"),
+        # we may run as root (containers, fresh machines), and a user of `serve` cannot change that here
+        env={**env, "PYTHONWARNINGS": "ignore:You're running the worker"},
+        # SIGTERM lets a short solve end; SIGQUIT puts the others back, the next start takes them up
+        stops=((signal.SIGTERM, 4.0), (signal.SIGQUIT, 4.0)),
+    )
+    return api, worker, Spec(name="reaper", command=_module("monkeytree.workers.reaper"), env=env)
+
+
+def _module(words: str, *more: str) -> tuple[str, ...]:
+    """``python -m`` with these words and arguments."""
+    return (sys.executable, "-m", *words.split(), *more)
+
+
+class Service:
+    """Everything ``serve`` runs. Use it as a context manager, from the main thread."""
+
+    def __init__(
+        self,
+        data: Path,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        output: IO[bytes] | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Take the data directory and the port; nothing runs yet.
+
+        Raises:
+            DataDirInUse, OSError, NoServer, BadSetting: with what to do about it.
+        """
+        self._lock = DataDirLock(data)
+        try:
+            self._listener = listen(host, port)
+            self._broker = None if environ.get("REDIS_URL") else Broker.choose(data)
+            redis_url = self._broker.url if self._broker else environ["REDIS_URL"]
+            self.settings = settings_for(data, redis_url, environ)
+            self._valkey = self._broker.spec() if self._broker else None
+        except BaseException:
+            self._lock.close()
+            raise
+        self.tree = Tree(output=output, say=say)
+        self.url = _url(host, self._listener.getsockname()[1])
+
+    def start(self) -> None:
+        """Start all and wait until the API answers.
+
+        Raises:
+            ChildFailed: a child could not start; the others are left for ``stop``.
+        """
+        if self._broker is not None and self._valkey is not None:
+            self.tree.start(self._valkey)
+            self.tree.wait_until(self._broker.is_up, START_S, "valkey")
+        for spec in children(self.settings, self._listener):
+            self.tree.start(spec)
+        self.tree.wait_until(self._answers, START_S, "the API")
+
+    def _answers(self) -> bool:
+        host, port = self._listener.getsockname()[:2]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        link = http.client.HTTPConnection(host, port, timeout=1.0)
+        try:
+            link.request("GET", "/healthz")
+            return link.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            link.close()
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.tree.stop()
+        finally:
+            self._listener.close()
+            self._lock.close()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

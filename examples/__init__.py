@@ -1,0 +1,1 @@
+"""Example snapshots, installed as ``monkeytree.examples`` so that ``monkeytree demo`` finds them."""

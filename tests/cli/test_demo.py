@@ -1,0 +1,55 @@
+"""``monkeytree demo``: end to end, leaving nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .running import monkeytree
+from .serving import ROOT, environment, eventually
+
+
+@pytest.mark.slow
+def test_the_demo_plans_checks_and_leaves_nothing(tmp_path: Path) -> None:
+    # Servers of others in the environment are none of its business.
+    done = monkeytree(
+        "demo", TMPDIR=str(tmp_path), REDIS_URL="redis://no.such.host.invalid", DATABASE_URL="mysql://x"
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    for words in (
+        "8 racks before, 0 after",
+        "solver ",
+        "Racks over their bound",
+        "Moves by wave",
+        "Flows and their uplinks",
+    ):
+        assert words in done.stdout
+    assert "independent checker: the plan holds" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "monkeytree.cli", "demo"],
+        cwd=ROOT,
+        env=environment(TMPDIR=str(tmp_path)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    me = psutil.Process(process.pid)
+    assert eventually(lambda: len(me.children()) >= 4)
+    family = me.children(recursive=True)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,93 @@
+"""The group of commands, and how errors end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import monkeytree as library
+from monkeytree.cli.errors import Exit, report
+from monkeytree.errors import SolverFailed, UnknownSolver
+
+from .running import monkeytree
+
+
+def test_help_names_every_command() -> None:
+    done = monkeytree("--help")
+    assert done.returncode == 0
+    for command in ("plan", "check", "serve", "demo", "token"):
+        assert f"  {command} " in done.stdout
+
+
+def test_version() -> None:
+    assert monkeytree("--version").stdout.strip().endswith(library.__version__)
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["--bogus"], ["token", "lend"]])
+def test_unknown_commands_are_usage_errors(arguments: list[str]) -> None:
+    done = monkeytree(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_bug_ends_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(KeyError("rack-7")) == Exit.INTERNAL
+    said = capsys.readouterr().err
+    assert "KeyError: 'rack-7'" in said
+    assert "MONKEYTREE_DEBUG=1" in said
+    assert "Traceback" not in said
+
+
+def test_a_bug_shows_its_traceback_when_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONKEYTREE_DEBUG", "1")
+    with pytest.raises(KeyError) as caught:
+        raise KeyError("rack-7")
+    assert report(caught.value) == Exit.INTERNAL
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ours_or_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(SolverFailed("cbc: segmentation fault")) == Exit.INTERNAL
+    assert report(UnknownSolver("no solver 'x'")) == Exit.BAD_INPUT
+    assert capsys.readouterr().err.splitlines() == [
+        "Error (solver_failed): cbc: segmentation fault",
+        "Error (unknown_solver): no solver 'x'",
+    ]
+
+
+def test_tokens_from_birth_to_death(tmp_path: Path) -> None:
+    data = ("--data", tmp_path)
+    made = monkeytree("token", "add", "night-shift", "--role", "scheduler", "--cluster", "east", *data)
+    assert made.returncode == 0
+    token = made.stdout.strip()
+    assert token.startswith("mt_")
+
+    (line,) = monkeytree("token", "list", *data).stdout.splitlines()
+    assert line.startswith(token[:8])
+    assert "night-shift  scheduler  east" in line
+    assert token not in line
+
+    again = monkeytree("token", "add", "night-shift", "--role", "researcher", *data)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "token_name_taken" in again.stderr
+
+    assert monkeytree("token", "revoke", "night-shift", *data).stdout == "revoked night-shift\n"
+    assert monkeytree("token", "list", *data).stdout == ""
+    assert monkeytree("token", "revoke", "night-shift", *data).returncode == 2
+
+
+def test_a_token_needs_a_known_role(tmp_path: Path) -> None:
+    assert monkeytree("token", "add", "x", "--data", tmp_path).returncode == 2
+    assert monkeytree("token", "add", "x", "--role", "king", "--data", tmp_path).returncode == 2
+
+
+def test_a_store_that_cannot_be_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = monkeytree("token", "list", "--data", tmp_path / "file" / "deeper")
+    assert done.returncode == 2
+    assert str(tmp_path) in done.stderr
+    wrong = monkeytree("token", "list", DATABASE_URL="mysql://x")
+    assert wrong.returncode == 2
+    assert "mysql://x" in wrong.stderr

@@ -1,0 +1,90 @@
+"""Writes docs/errors.md from the code: ``python tools/errors_page.py > docs/errors.md``."""
+
+from __future__ import annotations
+
+import inspect
+
+import monkeytree.adapters.errors
+import monkeytree.errors
+from monkeytree.checker import CODES
+from monkeytree.cli.errors import Exit, exit_code
+from monkeytree.errors import MonkeyTreeError
+from monkeytree.service.problems import PROBLEMS
+
+EXITS = {
+    Exit.OK: "done; a plan that complies and is proved least; a plan that holds",
+    Exit.INTERNAL: "internal failure: a bug, or a solver that crashed; never a traceback",
+    Exit.BAD_INPUT: "usage or bad input; the message names the offending value and the cure",
+    Exit.BEST_EFFORT: "`plan`: `best_effort` or `infeasible`",
+    Exit.FEASIBLE: "`plan`: `feasible`, complies but is not proved least",
+    Exit.FAULTS: "`check`, `demo`: the plan has faults, listed",
+}
+FAILURES = {
+    "solver_crashed": "the worker died while solving, as often as MONKEYTREE_MAX_ATTEMPTS says",
+    "solve_overran": "the solve was killed MONKEYTREE_SOLVE_GRACE_S after its own time limit",
+}
+HEAD = """# Errors
+
+Codes are stable: programs may switch on them. Messages are for people and may change; they show the offending
+value and say what to do. This page is written by `tools/errors_page.py`; a test keeps it equal to the code.
+
+## Problems of the HTTP API
+
+Every error is `application/problem+json` (RFC 9457) with `type` (`/problems/CODE`, a page), `title`,
+`status`, `detail` and `code`; `errors` lists offences by JSON pointer where there are any.
+
+| code | status | title | what to do |
+|---|---|---|---|
+"""
+
+
+def errors_page() -> str:
+    """The whole page."""
+    problems = [
+        f"| `{code}` | {problem.status} | {problem.title} | {problem.advice} |"
+        for code, problem in PROBLEMS.items()
+    ]
+    library = [
+        f"| `{error.code}` | {exit_code(error)} | {_first_line(error)} |" for error in library_errors()
+    ]
+    exits = [f"| {int(code)} | {text} |" for code, text in EXITS.items()]
+    failures = [f"| `{code}` | {text} |" for code, text in FAILURES.items()]
+    faults = [f"| `{code}` | {text} |" for code, text in CODES.items()]
+    return (
+        HEAD
+        + _lines(problems)
+        + "\n## Errors of the library and the command line\n\n| code | exit code | meaning |\n|---|---|---|\n"
+        + _lines(library)
+        + "\n## `failure.code` of a failed plan\n\nAny code of the table above, or:\n\n"
+        + "| code | meaning |\n|---|---|\n"
+        + _lines(failures)
+        + "\n## Exit codes\n\n| exit code | meaning |\n|---|---|\n"
+        + _lines([*exits, "| 130, 143 | stopped by SIGINT, SIGTERM |"])
+        + "\n## Faults that `monkeytree check` finds\n\n| code | meaning |\n|---|---|\n"
+        + _lines(faults)
+    )
+
+
+def library_errors() -> list[type[MonkeyTreeError]]:
+    """The tree below MonkeyTreeError, of the library and the adapters."""
+    modules = (monkeytree.errors, monkeytree.adapters.errors)
+    return [
+        member
+        for module in modules
+        for member in vars(module).values()
+        if inspect.isclass(member)
+        and issubclass(member, MonkeyTreeError)
+        and member.__module__ == module.__name__
+    ]
+
+
+def _first_line(error: type[MonkeyTreeError]) -> str:
+    return (error.__doc__ or "").strip().splitlines()[0].replace("``", "`")
+
+
+def _lines(rows: list[str]) -> str:
+    return "".join(f"{row}\n" for row in rows)
+
+
+if __name__ == "__main__":
+    print(errors_page(), end="")

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Writes constraints.txt from what .venv holds (after an upgrade that passed `make test`).
+set -eu
+cd "$(dirname "$0")/.."
+{
+    echo "# The versions that are tested: pip install -c constraints.txt -e '.[dev]'."
+    echo "# Written by tools/pin.sh."
+    .venv/bin/python -m pip freeze --exclude-editable | grep -v ' @ '
+} > constraints.txt.new
+mv constraints.txt.new constraints.txt
