@@ -47,6 +47,7 @@ class Answer:
         objective_bound: bound of the named objective where it is not ``moves``.
         objective_proved: the named objective is least.
         ties_proved: so are the tie-breaks after it.
+        unlimited: the better counts that ``max_moves`` keeps away, where ``limited_by`` says so.
     """
 
     counts: Counts
@@ -57,6 +58,7 @@ class Answer:
     objective_proved: bool
     ties_proved: bool
     limited_by: LimitedBy | None = None
+    unlimited: Counts | None = None
 
 
 class Optimiser:
@@ -94,7 +96,7 @@ class Optimiser:
             answer.score.undrained,
             answer.score.excess,
         )
-        return replace(capped, limited_by="max_moves") if worse else capped
+        return replace(capped, limited_by="max_moves", unlimited=answer.counts) if worse else capped
 
     def fewest_moves(self) -> tuple[Answer | None, Outcome]:
         """The fewest moves that meet every bound and drain, ties left open, and how the solve ended."""
@@ -149,7 +151,7 @@ class Optimiser:
             answer.score.undrained,
             answer.score.excess,
         ):
-            return replace(answer, limited_by="max_moves")
+            return replace(answer, limited_by="max_moves", unlimited=uncapped.counts)
         return answer
 
     def _break_ties(self, answer: Answer) -> Answer:

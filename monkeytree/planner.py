@@ -82,6 +82,10 @@ def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:
         found = Strategy(snapshot, split, bench, deadline).best()
         problem, answer = found.problem, found.answer
         moves = realise(snapshot, problem, answer.counts)
+        if not isinstance(moves, Unplaceable) and answer.unlimited is not None:
+            # That the cap is to blame is only true if the better counts fit the nodes too.
+            better = realise(snapshot, problem, answer.unlimited)
+            moves = better if isinstance(better, Unplaceable) else moves
         if not isinstance(moves, Unplaceable):
             reordered = frozenset(problem.members[g].index for g in answer.counts.reordered)
             return Decision(answer, tuple(moves), reordered)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .placement import sends
-from .ring import departures, least_departures
-from .snapshot import Job, Node, Rack, ReplicaGroup, Snapshot
+from .ring import departures
+from .snapshot import Job, Node, ReplicaGroup, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,7 @@ def state_problem(
         racks = [rack_at[node] for node in group.workers]
         pods = [pod_of[rack] for rack in racks] if pod_of else []
         by_rack, by_pod = _departures(group, racks), _departures(group, pods)
-        loose = by_rack != least_departures(racks) or by_pod != least_departures(pods)
-        loose = loose and sends(group)
+        loose = any(times > 1 for times in (*by_rack.values(), *by_pod.values()))
         changeable = index in chosen and may_change(job, group)
         if changeable and (loose or len(group.pinned) < len(group.workers)):
             entry = entries[classes[job.id]]
@@ -255,14 +254,12 @@ def _sites(
     slots_fixed: Mapping[str, int],
     split_nodes: frozenset[str],
 ) -> tuple[list[Site], dict[str, int]]:
-    def key(rack: Rack, node: Node) -> tuple[int, str, bool, bool, str]:
-        own = node.id if node.id in split_nodes else ""
-        return rack_at[node.id], node.node_class, node.accepts, node.drain, own
-
     alike: dict[tuple[int, str, bool, bool, str], list[Node]] = defaultdict(list)
     for rack in snapshot.racks:
+        number = rack_at[rack.nodes[0].id] if rack.nodes else -1
         for node in rack.nodes:
-            alike[key(rack, node)].append(node)
+            own = node.id if node.id in split_nodes else ""
+            alike[number, node.node_class, node.accepts, node.drain, own].append(node)
     sites: list[Site] = []
     site_of: dict[str, int] = {}
     for (rack_number, node_class, accepts, drain, _), nodes in alike.items():
@@ -274,8 +271,19 @@ def _sites(
     return sites, site_of
 
 
-def _departures(group: ReplicaGroup, places: list[int]) -> Counter[int]:
-    return departures(group.ring_order, places) if places and sends(group) else Counter()
+def _departures(group: ReplicaGroup, places: list[int]) -> Mapping[int, int]:
+    """Departures of the order in force; most groups stand in one place and have none."""
+    if not places or places.count(places[0]) == len(places) or not sends(group):
+        return {}
+    return departures(group.ring_order, places)
+
+
+def _count(items: Iterable[int]) -> dict[int, int]:
+    """Occurrences of each item (a plain loop: groups are small, and there are many)."""
+    counts: dict[int, int] = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return counts
 
 
 def _member(
@@ -290,15 +298,22 @@ def _member(
     loose: bool,
 ) -> Member:
     rails = snapshot.fabric.rails
-    movable = Counter(site_of[node] for rank, node in enumerate(group.workers) if rank not in group.pinned)
+    count = _count([site_of[node] for node in group.workers])
+    movable = count
+    if group.pinned:
+        movable = _count(
+            [site_of[node] for rank, node in enumerate(group.workers) if rank not in group.pinned]
+        )
     return Member(
         index=index,
         job=job,
         size=len(group.workers),
         slots=group.slots_per_worker,
         wire_s=wire_seconds(snapshot, group),
-        rings=tuple(group.rings_on_rail(rail, rails) for rail in range(rails)),
-        count=Counter(site_of[node] for node in group.workers),
+        rings=(group.rings,)
+        if rails == 1
+        else tuple(group.rings_on_rail(rail, rails) for rail in range(rails)),
+        count=count,
         movable=movable,
         targets=entry if movable else (),
         rack_departures=by_rack,
