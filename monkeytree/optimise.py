@@ -61,12 +61,23 @@ class Answer:
     unlimited: Counts | None = None
 
 
+def unmoved(problem: Problem) -> Answer:
+    """Everything stays where it is, and nothing is proved."""
+    still = Counts({}, {})
+    return Answer(still, score(problem, still), None, False, None, False, False)
+
+
 class Optimiser:
-    """Walks the tiers for one problem under one deadline."""
+    """Walks the tiers for one problem under one deadline.
+
+    Attributes:
+        start: an answer within the cap on moves to do better than, where one is known.
+    """
 
     def __init__(self, problem: Problem, objective: ObjectiveName, bench: Bench, deadline: float) -> None:
         self.problem, self.objective, self.bench = problem, objective, bench
         self.deadline = deadline
+        self.start: Answer | None = None
         sizes = {member.slots for member in problem.members}
         self.integral = len(sizes) > 1
 
@@ -119,6 +130,7 @@ class Optimiser:
 
     def _cheapest(self, answer: Answer) -> Answer:
         """Least GPU-seconds, then fewest moves, from a compliant answer."""
+        answer = replace(answer, objective_proved=False, ties_proved=False)
         problem = replace(self.problem, max_moves=None)
         costed = formulate(problem, Ask(jobs=True, costs=True, integral=self.integral))
         return self._walk(costed, [GPU_SECONDS, MOVES, JOBS, DEGREE], answer)
@@ -129,8 +141,7 @@ class Optimiser:
         costs = self.objective == "gpu_seconds"
         integral = self.integral or problem.max_moves is not None
         soft = formulate(problem, Ask(soft=True, jobs=True, costs=costs, integral=integral))
-        still = Counts({}, {})
-        start = Answer(still, score(problem, still), None, False, None, False, False)
+        start = self.start or unmoved(problem)
         tiers = [UNDRAINED] if problem.must_drain else []
         tiers += [EXCESS] if soft.columns.excess else []
         tiers += [GPU_SECONDS] if costs else []

@@ -51,7 +51,7 @@ def relaxed(problem: Problem, kept: frozenset[int]) -> Problem:
     pool = len(sites)
     sites.append(Site(pool_rack, (), (_ENDLESS,), accepts=True, drain=False, node_class=""))
     members = [
-        _pooled(member, rack_number, site_number, pool)
+        _pooled(problem, member, rack_number, site_number, pool)
         for member in problem.members
         if on_racks(problem, member, kept)
     ]
@@ -77,16 +77,30 @@ def on_racks(problem: Problem, member: Member, racks: frozenset[int]) -> bool:
 
 
 def _pooled(
-    member: Member, rack_number: Mapping[int, int], site_number: Mapping[int, int], pool: int
+    problem: Problem,
+    member: Member,
+    rack_number: Mapping[int, int],
+    site_number: Mapping[int, int],
+    pool: int,
 ) -> Member:
+    """A member with all that is outside the kept racks in the pool.
+
+    It may enter every site of the kept racks it stands on: there, unlike on a rack that is new to it,
+    the pool is no substitute, since becoming whole on the rack takes its count away.
+    """
+
     def pooled(counts: Mapping[int, int]) -> Counter[int]:
         merged: Counter[int] = Counter()
         for site, value in counts.items():
             merged[site_number.get(site, pool)] += value
         return merged
 
-    own = {site_number[site] for site in member.count if site in site_number}
-    entry = own & {site_number[site] for site in member.targets if site in site_number}
+    own_racks = {problem.sites[site].rack for site in member.count}
+    entry = {
+        site_number[site]
+        for site in member.targets
+        if site in site_number and problem.sites[site].rack in own_racks
+    }
     departures = {
         rack_number[rack]: times for rack, times in member.rack_departures.items() if rack in rack_number
     }

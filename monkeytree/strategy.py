@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .counts import Counts, score
-from .optimise import Answer, Optimiser
+from .optimise import Answer, Optimiser, unmoved
 from .plan import ObjectiveName
 from .problem import Problem, state_problem
 from .search import Finding, search
@@ -67,7 +67,10 @@ class Strategy:
         if split is not None and (split.answer.objective_proved or self.bench.only == SPLIT):
             return self._finish(split)
         if size <= LARGE and self.bench.allows_whole and self._left() > 0:
-            found = Found(whole, self._optimiser(whole).best(self._tie_deadline))
+            optimiser = self._optimiser(whole)
+            if split is None:
+                optimiser.start = carried_over(self._compromise(whole), whole)
+            found = Found(whole, optimiser.best(self._tie_deadline))
             return found if split is None else self._better(split, found)
         return self._finish(split) if split is not None else self._compromise(whole)
 
@@ -85,29 +88,43 @@ class Strategy:
     def _finish(self, found: Found) -> Found:
         """The rest of the objective, in the whole program where it can be built."""
         whole, answer = found.problem, found.answer
-        cap = self.snapshot.planning.max_moves
-        capped = cap is not None and answer.score.moves > cap
+        capped = self._beyond_cap(found)
         if self.objective == "moves" and answer.ties_proved and not capped:
             return found
         if not self.bench.allows_programs:
-            return self._stop_here(found, capped=capped)
-        if whole.members and len(whole.members) < self._members():
+            return self._nothing(whole) if capped else self._as_proved(found)
+        if len(whole.members) < self._members():
             answer = self._optimiser(whole, self._tie_deadline()).refined(answer)
-            found = Found(whole, replace(answer, ties_proved=False, objective_proved=self._by_moves(answer)))
+            found = self._as_proved(Found(whole, replace(answer, ties_proved=False)))
             whole = state_problem(self.snapshot, self.split_nodes)
             answer = carried_over(found, whole)
         if columns_of(whole) > LARGE:
-            return self._compromise(whole) if capped else found
-        return Found(whole, self._optimiser(whole).settled(answer, self._tie_deadline))
+            return self._capped(found, whole) if capped else self._as_proved(found)
+        optimiser = self._optimiser(whole)
+        if capped and columns_of(whole) > SMALL:
+            optimiser.start = carried_over(self._compromise(whole), whole)
+        return Found(whole, optimiser.settled(answer, self._tie_deadline))
 
-    def _by_moves(self, answer: Answer) -> bool:
-        return answer.objective_proved and self.objective == "moves"
+    def _beyond_cap(self, found: Found) -> bool:
+        cap = self.snapshot.planning.max_moves
+        return cap is not None and found.answer.score.moves > cap
 
-    def _stop_here(self, found: Found, *, capped: bool) -> Found:
-        """An answer of the search alone: other objectives and caps need a program."""
-        if capped:
-            return self._nothing(found.problem)
-        return replace(found, answer=replace(found.answer, objective_proved=self._by_moves(found.answer)))
+    def _as_proved(self, found: Found) -> Found:
+        """Keep only what is proved of the objective asked for (the fewest moves prove no other)."""
+        by_moves = self.objective == "moves"
+        answer = replace(
+            found.answer,
+            objective_proved=found.answer.objective_proved and by_moves,
+            ties_proved=found.answer.ties_proved and by_moves,
+            objective_bound=None,
+        )
+        return replace(found, answer=answer)
+
+    def _capped(self, found: Found, whole: Problem) -> Found:
+        """A cap that cuts off an answer of a problem too large for the whole program."""
+        capped = self._compromise(whole)
+        worse = capped.answer.score.key("moves")[:2] > found.answer.score.key("moves")[:2]
+        return replace(capped, answer=replace(capped.answer, limited_by="max_moves" if worse else None))
 
     def _members(self) -> int:
         return len(state_problem(self.snapshot, self.split_nodes).members)
@@ -157,26 +174,28 @@ class Strategy:
 
     def _better(self, one: Found, other: Found) -> Found:
         keys = [found.answer.score.key(self.objective) for found in (one, other)]
-        if keys[1] <= keys[0]:
+        if keys[1] <= keys[0] or self._beyond_cap(one):
             return other
         bounds = [found.answer.lower_bound for found in (one, other)]
         bound = max((value for value in bounds if value is not None), default=None)
         return replace(one, answer=_bounded(one.answer, bound))
 
     def _compromise(self, whole: Problem) -> Found:
-        """A problem too large for the whole program and without a compliant answer yet."""
+        """As little excess as the groups of racks in trouble can do without, in half the time left."""
+        if self._left() <= 0 or not self.bench.allows_programs:
+            return self._nothing(whole)
         kept = racks_in_trouble(whole)
         near = frozenset(member.index for member in whole.members if on_racks(whole, member, kept))
         narrow = guided(state_problem(self.snapshot, self.split_nodes, near), kept, near, RECEIVERS[0])
-        if columns_of(narrow) > LARGE or self._left() <= 0 or not self.bench.allows_programs:
+        if columns_of(narrow) > LARGE:
             return self._nothing(whole)
-        answer = self._optimiser(narrow).compromise()
-        return Found(narrow, replace(answer, least_excess=False, lower_bound=None, ties_proved=False))
+        answer = self._optimiser(narrow, time.monotonic() + self._left() / 2).compromise()
+        unproved = replace(answer, least_excess=False, lower_bound=None, ties_proved=False)
+        return self._as_proved(Found(narrow, replace(unproved, objective_proved=False)))
 
     def _nothing(self, whole: Problem) -> Found:
         """No answer but to leave everything where it is."""
-        still = Counts({}, {})
-        return Found(whole, Answer(still, score(whole, still), None, False, None, False, False))
+        return Found(whole, unmoved(whole))
 
     def _optimiser(self, problem: Problem, deadline: float | None = None) -> Optimiser:
         return Optimiser(problem, self.objective, self.bench, deadline or self.deadline)

@@ -15,6 +15,6 @@ class Budget:
         nodes: nodes of exact searches.
     """
 
-    chain_tests: int = 1_000_000
-    moves: int = 80_000
+    chain_tests: int = 100_000
+    moves: int = 20_000
     nodes: int = 40_000

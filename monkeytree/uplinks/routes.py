@@ -71,6 +71,7 @@ class _Finder:
         self.routes = Routes(topology.flows_per_uplink, stride)
         self.nodes: dict[tuple[Place, Direction], int] = {}
         self.cores: dict[tuple[Leaf, Leaf], tuple[int, ...]] = {}
+        self.common: dict[tuple[Leaf, Leaf], tuple[int, ...]] = {}
 
     def find(self, hops: Sequence[Hop]) -> Routes:
         for hop in hops:
@@ -85,7 +86,7 @@ class _Finder:
         source_pod = self.topology.pod_of.get(hop.source[0])
         target_pod = self.topology.pod_of.get(hop.target[0])
         if source_pod == target_pod:
-            labels = own if own == other else tuple(u for u in own if u in other)
+            labels = own if own == other else self._common(hop.source, hop.target)
             if not labels:
                 return Route((), (), None)
             ends = (self._node(hop.source, "up", own), self._node(hop.target, "down", other))
@@ -96,6 +97,13 @@ class _Finder:
         if not own:
             return Route((), (), None)
         return Route(own, ((self._node(hop.source, "up", own), NO_MODULUS),), hop.seed)
+
+    def _common(self, source: Leaf, target: Leaf) -> tuple[int, ...]:
+        """Live spines of both leaves; kept, since many flows join the same two."""
+        if (source, target) not in self.common:
+            there = set(self._live(target))
+            self.common[source, target] = tuple(u for u in self._live(source) if u in there)
+        return self.common[source, target]
 
     def _core_route(self, hop: Hop, cores: tuple[int, ...], source_pod: str, target_pod: str) -> Route:
         spines, uplinks = self.topology.pod_spines, self.topology.pod_uplinks
