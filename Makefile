@@ -42,8 +42,8 @@ bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory
 serve: setup-run ## the service on http://127.0.0.1:8080 (DATA=DIR keeps it elsewhere)
 	@$(py) -m monkeytree.cli serve $(if $(DATA),--data $(DATA))
 
-fuzz: setup-dev ## more and longer property tests (SECONDS of patience needed)
-	HYPOTHESIS_PROFILE=fuzz $(py) -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+fuzz: setup-dev ## 5,000 and more random snapshots, and longer property tests (an hour of patience)
+	MONKEYTREE_FUZZ=17 $(py) -m pytest tests/fuzz tests/library $(PYTEST_ARGS)
 
 format: setup-dev ## write the code as ruff wants it
 	$(py) -m ruff check --fix $(code)

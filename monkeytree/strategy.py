@@ -27,8 +27,8 @@ LARGE = 40_000
 """Columns from which the whole program is not even built: no solver here ends it in a minute."""
 RECEIVERS = (6, 16, 64)
 """Sites that guided programs offer to each group, attempt by attempt."""
-TIE_SHARE = 2.0
-"""Tie-breaks may take this many times as long as the moves took (and a second), not the whole limit."""
+TIE_SHARE = 0.5
+"""Programs may break ties for this share of the time that the moves took (and a second)."""
 FIRST_EFFORT = 3_000
 SECOND_EFFORT = 30_000
 ALL_EFFORT = 10**9

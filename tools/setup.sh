@@ -43,6 +43,10 @@ if [ -f "$stamp" ] && [ ! pyproject.toml -nt "$stamp" ] && [ ! constraints.txt -
     exit 0
 fi
 
+# A checkout that was moved: the scripts in .venv/bin name the interpreter by its old path.
+for old in .venv/.installed-*; do
+    if [ -f "$old" ] && [ "$(cat "$old")" != "$PWD" ]; then rm -rf .venv; fi
+done
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     echo "setup: creating .venv" >&2
     rm -rf .venv
