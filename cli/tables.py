@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from monkeytree.explain import say_conflict
 from monkeytree.plan import Flow, Load, Move, Plan
 
 #: Colours told apart on dark and light terminals; an uplink keeps its colour throughout.
@@ -136,6 +137,8 @@ def remarks(plan: Plan) -> Iterable[str]:
     """What is not as wished, one line each."""
     if plan.limited_by:
         yield f"[yellow]limited by {plan.limited_by}[/yellow]"
+    if plan.conflict:
+        yield f"[red]{escape(say_conflict(plan.conflict))}[/red]"
     if plan.undrained:
         yield f"[red]{_count(len(plan.undrained), 'worker')} cannot leave a draining node[/red]"
     if plan.transients:

@@ -156,6 +156,20 @@ class Unguaranteed:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """An irreducible conflict: ids, in snapshot order.
+
+    With these jobs alone, no placement keeps these racks and pods within their bounds and these nodes
+    drained; without any one of all these there is one.
+    """
+
+    jobs: tuple[str, ...]
+    racks: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    drains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A ready plan (docs/contract.md, section 2). Times are UTC, ISO 8601."""
 
@@ -183,5 +197,6 @@ class Plan:
     shared_uplinks: tuple[SharedUplink, ...] = ()
     unguaranteed: tuple[Unguaranteed, ...] = ()
     certificate: Mapping[str, Any] | None = None
+    conflict: Conflict | None = None
     state: PlanState = "ready"
     failure: Mapping[str, str] | None = field(default=None)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from .counts import Counts, score
+from .explain import because, conflict
 from .flows import routed_flows, unguaranteed
 from .identity import snapshot_id
 from .optimise import Answer
@@ -26,6 +27,9 @@ from .snapshot import Snapshot
 from .solvers.choose import Bench
 from .strategy import Strategy
 from .timing import pause_seconds, timed_moves, transients
+
+CONFLICT_LEAST_S, CONFLICT_MOST_S = 0.5, 2.0
+"""Seconds to look for an irreducible conflict, even past the limit, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,19 @@ def make_plan(
     after = carry_out(snapshot, before, decision, previous)
     name, version = bench.answered_by
     report = SolverReport(name, version, time.monotonic() - start, bench.trials)
-    return _write_plan(snapshot, decision, before, after, report, previous, plan_id or str(uuid4()))
+    plan = _write_plan(snapshot, decision, before, after, report, previous, plan_id or str(uuid4()))
+    return explained(snapshot, after, plan, start + limit_s)
+
+
+def explained(snapshot: Snapshot, after: Arrangement, plan: Plan, deadline: float) -> Plan:
+    """The plan with the reasons of its moves and, where it does not comply, what stands against it."""
+    reasons = because(snapshot, after, plan.moves)
+    moves = tuple(replace(move, because=why) for move, why in zip(plan.moves, reasons, strict=True))
+    unmet = None
+    if plan.status in ("best_effort", "infeasible") and plan.limited_by != "max_moves":
+        limit = min(max(deadline, time.monotonic() + CONFLICT_LEAST_S), time.monotonic() + CONFLICT_MOST_S)
+        unmet = conflict(snapshot, deadline=limit)
+    return replace(plan, moves=moves, conflict=unmet)
 
 
 def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:

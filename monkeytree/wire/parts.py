@@ -212,6 +212,11 @@ class ReplicaGroupSchema(PartSchema):
         get_args(GroupKind),
         metadata=about("Anything but `ring` is counted as a ring, unguaranteed.", ReplicaGroup, "kind"),
     )
+    traffic_gb = Amount(
+        limits.TRAFFIC_GB,
+        allow_none=True,
+        metadata=about("10^9 bytes one worker sends on one ring in an iteration, for replays."),
+    )
 
     @classmethod
     def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> ReplicaGroup:

@@ -19,6 +19,7 @@ from .plan_dump import dump_plan
 from .plan_parts import (
     INDEX,
     SECONDS,
+    ConflictSchema,
     FlowSchema,
     Loads,
     LoadSchema,
@@ -39,14 +40,14 @@ from .schema import DocumentSchema, Part, Rows, default_of
 
 __all__ = ["PlanSchema", "dump_plan", "dump_plan_in_work", "load_plan", "parse_plan"]
 
-NULLABLE: Final = frozenset({"lower_bound", "limited_by", "certificate", "failure"})
+NULLABLE: Final = frozenset({"lower_bound", "limited_by", "certificate", "conflict", "failure"})
 """Members that may be null in a ready plan; in others all that the solver answers is null."""
 DEFAULTED: Final = tuple(f.name for f in fields_of(Plan) if default_of(Plan, f.name) is not missing)
 """Members a ready plan may lack on reading."""
 _READY_ONLY: Final = (
     "status", "solver", "moves_needed", "lower_bound", "undrained", "excess", "excess_proved", "limited_by",
     "jobs_paused", "pause_s", "objective", "racks", "pods", "moves", "rings", "flows", "transients",
-    "shared_uplinks", "unguaranteed", "certificate",
+    "shared_uplinks", "unguaranteed", "certificate", "conflict",
 )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ class PlanSchema(DocumentSchema):
     shared_uplinks = Rows(SharedUplinkSchema, required=True, allow_none=True)
     unguaranteed = Rows(UnguaranteedSchema, required=True, allow_none=True)
     certificate = FreeObject(required=True, allow_none=True)
+    conflict = Part(ConflictSchema, required=True, allow_none=True)
 
     @staticmethod
     def refusal(offences: Sequence[Offence]) -> InvalidPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monkeytree.plan import Flow, Load, Move, Objective, Plan, SharedUplink, SolverReport
+from monkeytree.plan import Conflict, Flow, Load, Move, Objective, Plan, SharedUplink, SolverReport
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
@@ -48,7 +48,12 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
             {"job": group.job, "group": group.group, "kind": group.kind} for group in plan.unguaranteed
         ],
         "certificate": None if plan.certificate is None else dict(plan.certificate),
+        "conflict": None if plan.conflict is None else _conflict(plan.conflict),
     }
+
+
+def _conflict(conflict: Conflict) -> dict[str, Any]:
+    return {name: list(getattr(conflict, name)) for name in ("jobs", "racks", "pods", "drains")}
 
 
 def _solver(report: SolverReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from marshmallow import EXCLUDE, fields
 from monkeytree.limits import MAX_NAME, Real, Whole
 from monkeytree.offence_log import OffenceLog, Path
 from monkeytree.plan import (
+    Conflict,
     Flow,
     Load,
     Move,
@@ -255,6 +256,18 @@ class SharedUplinkSchema(PlanPart):
         if (shared.pod is None) == (shared.rack is None) or (shared.rack is None) != (shared.rail is None):
             log.add(at, "must name either rack and rail, or pod", [shared.rack, shared.rail, shared.pod])
         return shared
+
+
+class ConflictSchema(PlanPart):
+    """What cannot be met together, and can without any one of it."""
+
+    model = Conflict
+    placeholders = {"jobs": (), "racks": (), "pods": (), "drains": ()}  # noqa: RUF012
+
+    jobs = Listing(Text(MAX_NAME), required=True, metadata=about("These jobs alone,"))
+    racks = Listing(Text(MAX_NAME), required=True, metadata=about("with these racks within their bounds,"))
+    pods = Listing(Text(MAX_NAME), required=True, metadata=about("these pods within theirs,"))
+    drains = Listing(Text(MAX_NAME), required=True, metadata=about("and these nodes drained."))
 
 
 class UnguaranteedSchema(PlanPart):
