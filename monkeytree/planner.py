@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from .certify import certify
 from .counts import Counts, score
 from .explain import because, conflict
 from .flows import routed_flows, unguaranteed
@@ -28,8 +29,8 @@ from .solvers.choose import Bench
 from .strategy import Strategy
 from .timing import pause_seconds, timed_moves, transients
 
-CONFLICT_LEAST_S, CONFLICT_MOST_S = 0.5, 2.0
-"""Seconds to look for an irreducible conflict, even past the limit, and at most."""
+EXPLAIN_LEAST_S, EXPLAIN_MOST_S = 0.5, 2.0
+"""Seconds for a certificate or a conflict: at least, even past the limit, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,17 @@ def make_plan(
 
 
 def explained(snapshot: Snapshot, after: Arrangement, plan: Plan, deadline: float) -> Plan:
-    """The plan with the reasons of its moves and, where it does not comply, what stands against it."""
+    """The plan with the reasons of its moves, and with the proof of its bound or what stands against it."""
     reasons = because(snapshot, after, plan.moves)
     moves = tuple(replace(move, because=why) for move, why in zip(plan.moves, reasons, strict=True))
-    unmet = None
+    plan = replace(plan, moves=moves)
+    now = time.monotonic()
+    limit = min(max(deadline, now + EXPLAIN_LEAST_S), now + EXPLAIN_MOST_S)
+    if plan.status in ("optimal", "feasible") and plan.lower_bound:
+        return replace(plan, certificate=certify(snapshot, plan.lower_bound, deadline=limit))
     if plan.status in ("best_effort", "infeasible") and plan.limited_by != "max_moves":
-        limit = min(max(deadline, time.monotonic() + CONFLICT_LEAST_S), time.monotonic() + CONFLICT_MOST_S)
-        unmet = conflict(snapshot, deadline=limit)
-    return replace(plan, moves=moves, conflict=unmet)
+        return replace(plan, conflict=conflict(snapshot, deadline=limit))
+    return plan
 
 
 def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:

@@ -20,7 +20,8 @@ def check(snapshot: Any, plan: Any) -> list[Fault]:
     The model (``monkeytree.snapshot.Snapshot``, ``monkeytree.plan.Plan``) is not imported here, not
     even for its types: a model object is written as its document first, and that is checked.
 
-    Validity and all arithmetic are verified; that no better plan exists is not.
+    Validity and all arithmetic are verified; that no plan has fewer moves only where ``certificate``
+    proves it.
 
     Returns:
         All faults found; [] when the plan holds. Nothing is raised for a malformed document.

@@ -81,6 +81,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "unguaranteed_missing": "a group without guarantee is not listed",
         "unguaranteed_false": "a listed group is guaranteed, unknown or listed twice",
         "unguaranteed_wrong_kind": "a listed group is of another kind",
+        "bad_certificate": "the certificate is malformed or does not prove its bound",
+        "certificate_bound": "the certificate proves another bound than the plan's, or one of other plans",
     }
 )
 

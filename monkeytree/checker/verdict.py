@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .certificate import certificate_faults
 from .fault import Fault
 from .flows import flow_faults
 from .guarantees import unguaranteed_faults
@@ -57,6 +58,7 @@ def judge(snapshot: Any, plan: Any) -> list[Fault]:
     faults += status_faults(plan, outcome, before, after, placement)
     faults += _wave_faults(plan, outcome, before, placement)
     faults += _flow_faults(plan, outcome, after, placement)
+    faults += certificate_faults(plan, placement)
     return faults
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from monkeytree.errors import SolverFailed
 from monkeytree.program import Outcome, Program, judge
@@ -13,6 +14,7 @@ from monkeytree.program import Outcome, Program, judge
 from .child import Send, findings
 
 NAME = "highs"
+T = TypeVar("T")
 _GRACE_S = 0.3
 
 
@@ -131,3 +133,84 @@ def _last_finding(highs: Any, program: Program) -> _Finding:
     values = list(highs.getSolution().col_value) if found and not infeasible else None
     bound = info.mip_dual_bound if any(program.integer) else info.objective_function_value
     return _Finding(values, bound if math.isfinite(bound) else None, infeasible)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearOutcome:
+    """The linear relaxation of a program under some column bounds.
+
+    Attributes:
+        value: its optimum; ``math.inf`` where it is infeasible, NaN where HiGHS could not tell.
+        values: of each column; empty unless optimal.
+        multipliers: of each row, non-negative for ``<=`` rows: the optimal duals, or where infeasible
+            a combination of the rows that no point within the column bounds meets (Farkas); empty
+            where there is none.
+    """
+
+    value: float
+    values: tuple[float, ...]
+    multipliers: tuple[float, ...]
+
+
+class LinearRelaxation:
+    """A program of ``<=`` rows without integrality, solved again and again under changing column bounds.
+
+    HiGHS prints a banner once a process: use it where stdout does not matter, as in :mod:`.child`.
+    """
+
+    def __init__(self, program: Program) -> None:
+        import highspy
+
+        self._lower, self._upper = program.lower, program.upper
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no types
+        for option, value in (
+            ("output_flag", False), ("threads", 1), ("presolve", "off"), ("solver", "simplex"),
+        ):  # fmt: skip
+            self._highs.setOptionValue(option, value)
+        model = _model(program)
+        model.integrality_ = []
+        if self._highs.passModel(model) == highspy.HighsStatus.kError:
+            raise SolverFailed("highs: it refused the model")
+
+    def restrict(self, column: int, lower: float, upper: float) -> None:
+        """Change the bounds of a column."""
+        self._highs.changeColBounds(column, lower, upper)
+
+    def basis(self) -> Any:
+        """Where the last solve ended; opaque."""
+        return self._highs.getBasis()
+
+    def solve(self, start: Any = None) -> LinearOutcome:
+        """Minimise, from a basis of an earlier solve if given."""
+        import highspy
+
+        if start is not None:
+            self._highs.setBasis(start)
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kOptimal:
+            solution = self._highs.getSolution()
+            value = self._highs.getInfo().objective_function_value
+            multipliers = tuple(max(0.0, -dual) for dual in solution.row_dual)
+            return LinearOutcome(value, tuple(solution.col_value), multipliers)
+        if status != highspy.HighsModelStatus.kInfeasible:
+            return LinearOutcome(math.nan, (), ())
+        _, known, ray = self._highs.getDualRay()
+        # The sign of a ray is a convention; on "<=" rows only one of the two proves anything.
+        return LinearOutcome(math.inf, (), tuple(max(0.0, -value) for value in ray) if known else ())
+
+
+def explored(program: Program, explore: Callable[[LinearRelaxation], T], time_limit_s: float) -> T | None:
+    """What ``explore`` makes of the linear relaxation, in a forked child; None when time was up.
+
+    Raises:
+        SolverFailed: HiGHS refused the model or ended in an error.
+    """
+    import highspy  # noqa: F401  # loaded before the fork, so that every child has it at once
+
+    last: T | None = None
+    for found in findings(lambda send: send(explore(LinearRelaxation(program))), time_limit_s):
+        if isinstance(found, Exception):
+            raise SolverFailed(f"highs: {found}")
+        last = found
+    return last

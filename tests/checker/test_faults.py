@@ -231,6 +231,12 @@ ROWS = [
     row("unguaranteed_false", "moved", ("/unguaranteed/-", {"job": "A", "group": "0", "kind": "ring"})),
     row("unguaranteed_false", "moved", ("/unguaranteed/-", {"job": "Z", "group": "0", "kind": "ring"})),
     row("unguaranteed_wrong_kind", "podded", ("/unguaranteed/0/kind", "ring")),
+    # certificates (tests/certificate has the rest)
+    row("bad_certificate", "moved", ("/certificate", {"kind": "rack_halves", "bound": 1, "racks": ["r9"]})),
+    row(
+        "certificate_bound", "moved", ("/lower_bound", None), ("/status", "feasible"),
+        ("/certificate", {"kind": "rack_halves", "bound": 1, "racks": ["r1"]}),
+    ),
 ]  # fmt: skip
 
 

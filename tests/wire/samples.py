@@ -140,6 +140,7 @@ def groups(draw: st.DrawFn, name: str, free: dict[str, int]) -> ReplicaGroup | N
         order_fixed=draw(st.booleans()),
         pinned=draw(st.frozensets(st.sampled_from(ranks))),
         kind=draw(st.sampled_from(["ring", "tree", "all_to_all", "other"])),
+        traffic_gb=draw(st.none() | st.floats(1e-9, 1e6)),
     )
 
 

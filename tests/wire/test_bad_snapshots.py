@@ -112,6 +112,8 @@ CASES: list[tuple[str, Any, list[str]]] = [
     (f"{GROUP}/slots_per_worker", 0, [f"{GROUP}/slots_per_worker"]),
     (f"{GROUP}/slots_per_worker", 2, ["/racks/0/nodes/r1n1"]),
     (f"{GROUP}/state_gb", -0.5, [f"{GROUP}/state_gb"]),
+    (f"{GROUP}/traffic_gb", 0, [f"{GROUP}/traffic_gb"]),
+    (f"{GROUP}/traffic_gb", "26", [f"{GROUP}/traffic_gb"]),
     (f"{GROUP}/state_gb", float("inf"), [f"{GROUP}/state_gb"]),
     (f"{GROUP}/state_gb", False, [f"{GROUP}/state_gb"]),
     (f"{GROUP}/order", [0, 1], [f"{GROUP}/order"]),

@@ -104,7 +104,7 @@ def test_defaults_are_the_contracts() -> None:
     assert snapshot.jobs[0].replica_groups[0].pinned == {0}
 
 
-@pytest.mark.parametrize("member", ["pod", "order", "classes", "uplink_gbps", "sequence"])
+@pytest.mark.parametrize("member", ["pod", "order", "classes", "uplink_gbps", "sequence", "traffic_gb"])
 def test_null_means_left_out_where_that_is_the_default(member: str) -> None:
     document = good()
     document["pods"] = []
@@ -116,6 +116,7 @@ def test_null_means_left_out_where_that_is_the_default(member: str) -> None:
         "classes": document["jobs"][0],
         "uplink_gbps": document["fabric"],
         "sequence": document,
+        "traffic_gb": document["jobs"][0]["replica_groups"][0],
     }[member]
     holder.pop(member, None)
     left_out = load_snapshot(document)
