@@ -29,6 +29,8 @@ from .solvers.choose import Bench
 from .strategy import Strategy
 from .timing import pause_seconds, timed_moves, transients
 
+STAGE_VERSION = "1"
+"""Of our own stages, search and split; a solver reports its own."""
 EXPLAIN_LEAST_S, EXPLAIN_MOST_S = 0.5, 2.0
 """Seconds for a certificate or a conflict: at least, even past the limit, and at most."""
 
@@ -40,6 +42,7 @@ class Decision:
     answer: Answer
     moves: tuple[RankMove, ...]
     reordered: frozenset[int]
+    stage: str | None = None
 
 
 def make_plan(
@@ -70,7 +73,7 @@ def make_plan(
     decision = decide(snapshot, bench, start + limit_s)
     before = Arrangement.of(snapshot)
     after = carry_out(snapshot, before, decision, previous)
-    name, version = bench.answered_by
+    name, version = (decision.stage, STAGE_VERSION) if decision.stage else bench.answered_by
     report = SolverReport(name, version, time.monotonic() - start, bench.trials)
     plan = _write_plan(snapshot, decision, before, after, report, previous, plan_id or str(uuid4()))
     return explained(snapshot, after, plan, start + limit_s)
@@ -108,7 +111,7 @@ def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:
             moves = better if isinstance(better, Unplaceable) else moves
         if not isinstance(moves, Unplaceable):
             reordered = frozenset(problem.members[g].index for g in answer.counts.reordered)
-            return Decision(answer, tuple(moves), reordered)
+            return Decision(answer, tuple(moves), reordered, found.stage)
         split |= {node for site in moves.sites for node in problem.sites[site].nodes}
 
 

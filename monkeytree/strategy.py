@@ -36,10 +36,11 @@ ALL_EFFORT = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer and the problem its counts refer to."""
+    """An answer, the problem its counts refer to, and the stage it rests on (None: a whole program)."""
 
     problem: Problem
     answer: Answer
+    stage: str | None = None
 
 
 class Strategy:
@@ -59,11 +60,10 @@ class Strategy:
         size = columns_of(whole)
         finding = self._search(whole, FIRST_EFFORT)
         if finding.counts is not None:
-            return self._finish(Found(whole, _searched(whole, finding)))
+            return self._finish(Found(whole, _searched(whole, finding), SEARCH))
         if size <= SMALL and self.bench.allows_programs:
             return Found(whole, self._optimiser(whole).best(self._tie_deadline))
-        split = self._split(whole, finding.lower_bound) if finding.lower_bound is not None else None
-        split = self._search_again(whole, split)
+        split = self._search_again(whole, self._split(whole, finding.lower_bound))
         if split is not None and (split.answer.objective_proved or self.bench.only == SPLIT):
             return self._finish(split)
         if size <= LARGE and self.bench.allows_whole and self._left() > 0:
@@ -82,7 +82,7 @@ class Strategy:
         effort = ALL_EFFORT if self.bench.only == SEARCH else effort
         finding = search(whole, effort=effort, deadline=self.deadline, most_moves=below, first_bound=above)
         outcome = "optimal" if finding.counts is not None else "no_answer"
-        self.bench.note(SEARCH, time.monotonic() - start, outcome, answered=finding.counts is not None)
+        self.bench.note(SEARCH, time.monotonic() - start, outcome)
         return finding
 
     def _finish(self, found: Found) -> Found:
@@ -95,7 +95,7 @@ class Strategy:
             return self._nothing(whole) if capped else self._as_proved(found)
         if len(whole.members) < self._members():
             answer = self._optimiser(whole, self._tie_deadline()).refined(answer)
-            found = self._as_proved(Found(whole, replace(answer, ties_proved=False)))
+            found = self._as_proved(replace(found, answer=replace(answer, ties_proved=False)))
             whole = state_problem(self.snapshot, self.split_nodes)
             answer = carried_over(found, whole)
         if columns_of(whole) > LARGE:
@@ -103,7 +103,8 @@ class Strategy:
         optimiser = self._optimiser(whole)
         if capped and columns_of(whole) > SMALL:
             optimiser.start = carried_over(self._compromise(whole), whole)
-        return Found(whole, optimiser.settled(answer, self._tie_deadline))
+        settled = optimiser.settled(answer, self._tie_deadline)
+        return Found(whole, settled, found.stage if settled.score.moves == answer.score.moves else None)
 
     def _beyond_cap(self, found: Found) -> bool:
         cap = self.snapshot.planning.max_moves
@@ -129,10 +130,19 @@ class Strategy:
     def _members(self) -> int:
         return len(state_problem(self.snapshot, self.split_nodes).members)
 
-    def _split(self, whole: Problem, known_bound: int) -> Found | None:
-        """A bound from the relaxed problem, and guided answers until one meets it."""
-        if not self.bench.allows_programs:
+    def _split(self, whole: Problem, known_bound: int | None) -> Found | None:
+        """One split, on the record; None where it is not asked for or there is provably no answer."""
+        if not self.bench.allows_programs or known_bound is None:
             return None
+        start = time.monotonic()
+        best = self._best_of_split(whole, known_bound)
+        proved = best is not None and best.answer.objective_proved
+        outcome = "no_answer" if best is None else "optimal" if proved else "feasible"
+        self.bench.note(SPLIT, time.monotonic() - start, outcome)
+        return best
+
+    def _best_of_split(self, whole: Problem, known_bound: int) -> Found | None:
+        """A bound from the relaxed problem, and guided answers until one meets it."""
         kept = racks_in_trouble(whole)
         small = relaxed(whole, kept)
         bounded, _ = self._optimiser(small).fewest_moves()
@@ -144,7 +154,7 @@ class Strategy:
         for problem in self._guided(whole, kept, moved):
             answer, _ = self._optimiser(problem).fewest_moves()
             if answer is not None and (best is None or answer.score.moves < best.answer.score.moves):
-                best = Found(problem, _bounded(answer, bound))
+                best = Found(problem, _bounded(answer, bound), SPLIT)
             if best is not None and best.answer.objective_proved:
                 return best
         return best
@@ -169,7 +179,7 @@ class Strategy:
         below = split.answer.score.moves - 1
         finding = self._search(whole, SECOND_EFFORT, split.answer.lower_bound, below)
         if finding.counts is not None:
-            return Found(whole, _searched(whole, finding))
+            return Found(whole, _searched(whole, finding), SEARCH)
         return replace(split, answer=_bounded(split.answer, finding.lower_bound))
 
     def _better(self, one: Found, other: Found) -> Found:

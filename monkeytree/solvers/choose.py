@@ -12,9 +12,6 @@ from monkeytree.program import Outcome, Program
 
 from . import cbc, gurobi, highs
 
-VERSION = "1"
-"""Of our own stages; a solver reports its own."""
-
 AUTO = "auto"
 SEARCH = "search"
 SPLIT = "split"
@@ -77,10 +74,8 @@ class Bench:
         """Whether the whole program may be solved."""
         return self.only not in (SEARCH, SPLIT)
 
-    def note(self, name: str, seconds: float, outcome: str, *, answered: bool = False) -> None:
-        """Record a stage; ``answered`` if the plan rests on it."""
-        if answered:
-            self.answered_by = (name, VERSION)
+    def note(self, name: str, seconds: float, outcome: str) -> None:
+        """Record a stage of ours (seconds include the solvers it called)."""
         self._note(name, seconds, outcome)
 
     def solve(self, program: Program, time_limit_s: float) -> Outcome:
