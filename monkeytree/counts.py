@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .columns import Columns, surplus
-from .problem import Member, Problem
+from .problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +120,6 @@ def _site_fits(problem: Problem, counts: Counts, site: int) -> bool:
         here = member.movable.get(site, 0) - counts.out.get((g, site), 0)
         used += member.slots * (here + counts.into.get((g, site), 0))
     return used <= sum(problem.sites[site].free_of_fixed)
-
-
-def final_count(counts: Counts, g: int, member: Member) -> dict[int, int]:
-    """Workers of a member by site after the moves."""
-    final = dict(member.count)
-    for site in member.count:
-        final[site] -= counts.out.get((g, site), 0)
-    for (owner, site), value in counts.into.items():
-        if owner == g:
-            final[site] = final.get(site, 0) + value
-    return {site: value for site, value in final.items() if value}
 
 
 def score(problem: Problem, counts: Counts) -> Score:

@@ -129,11 +129,6 @@ class State:
         self._stick(g, site, count)
         self._trail.append((g, site, count))
 
-    def counts_on(self, g: int, rack: int) -> bool:
-        """Whether g counts towards f of a rack now."""
-        racks = self.on_rack[g]
-        return len(racks) > 1 and rack in racks
-
     def _stick(self, g: int, site: int, count: int) -> None:
         self.stuck[g][self.rack_of[site]] += count
         self.all_stuck[g] += count
