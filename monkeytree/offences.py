@@ -200,6 +200,8 @@ def _check_group(group: ReplicaGroup, at: Path, log: OffenceLog) -> None:
     log.check(limits.SLOTS_PER_WORKER, group.slots_per_worker, *at, "slots_per_worker")
     log.check(limits.STATE_GB, group.state_gb, *at, "state_gb")
     log.choice(group.kind, get_args(GroupKind), *at, "kind")
+    if group.traffic_gb is not None:
+        log.check(limits.TRAFFIC_GB, group.traffic_gb, *at, "traffic_gb")
     if not group.workers:
         log.add((*at, "workers"), "must list at least one worker", [])
     if group.order is not None:

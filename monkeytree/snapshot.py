@@ -111,6 +111,8 @@ class ReplicaGroup:
         order_fixed: the group keeps its order and its places and counts as it is.
         pinned: ranks that must stay where they are.
         kind: anything but ``ring`` is counted as a ring and listed in the plan's ``unguaranteed``.
+        traffic_gb: 10^9 bytes one worker sends on one ring in an iteration; None where not known. No
+            decision rests on it: the packet-level replay and the simulation read it.
     """
 
     id: str
@@ -122,6 +124,7 @@ class ReplicaGroup:
     order_fixed: bool = False
     pinned: frozenset[int] = frozenset()
     kind: GroupKind = "ring"
+    traffic_gb: float | None = None
 
     @property
     def ring_order(self) -> tuple[int, ...]:

@@ -1,0 +1,220 @@
+"""Max-min fair rates of flows over any graph of links, and when each flow is done.
+
+What a flow-level simulator assumes of congestion control: every flow gets the largest rate that no
+flow with less has to pay for. Progressive filling finds it (Bertsekas and Gallager, Data Networks,
+section 6.5.2): raise all rates together; whenever a link is full, its flows keep their rate and the
+others go on.
+
+Numbers: with integers and :class:`~fractions.Fraction` all results are exact fractions; a float
+among the capacities, sizes or times makes them doubles, right to rounding. Units are the caller's:
+sizes are in capacity x time, e.g. gigabits, Gb/s and seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, TypeVar
+
+Link = TypeVar("Link", bound=Hashable)
+Number = int | float | Fraction
+Exact = float | Fraction
+"""A result: a Fraction where all that went in was exact, else a float."""
+
+# A float flow with less than this part of its size left is done: what rounding leaves of nothing.
+_DUST = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A flow with an end.
+
+    Attributes:
+        path: the links it crosses, in any order; a link named twice is loaded twice.
+        size: what it sends, in capacity x time.
+        start: when it starts at the earliest.
+        after: indices of flows that must have ended before it starts.
+    """
+
+    path: Sequence[Hashable]
+    size: Number
+    start: Number = 0
+    after: Sequence[int] = ()
+
+
+def max_min_rates(flows: Sequence[Sequence[Link]], capacity: Mapping[Link, Number]) -> list[Exact]:
+    """The max-min fair rate of each flow, in the order given.
+
+    Args:
+        flows: the links each flow crosses; at least one each.
+        capacity: of each link; zero for a dead one, whose flows get rate zero.
+
+    Returns:
+        Rates with: on no link more than its capacity, and for each flow a full link on which no flow
+        has a higher rate (its bottleneck). There is exactly one such vector.
+
+    Raises:
+        ValueError: a flow crosses no link, or a capacity is negative.
+        KeyError: a link has no capacity.
+    """
+    left, weight = _loads(flows, capacity)
+    crossing: defaultdict[Link, list[int]] = defaultdict(list)
+    for index, path in enumerate(flows):
+        for link in set(path):
+            crossing[link].append(index)
+    rates: list[Exact | None] = [None] * len(flows)
+    # Shares only grow as flows below them are settled, so a stale entry of the heap is too small:
+    # it goes back with the share of now. The number breaks ties, so links need no order.
+    heap = [(left[link] / weight[link], number, link) for number, link in enumerate(crossing)]
+    heapq.heapify(heap)
+    while heap:
+        noted, number, link = heapq.heappop(heap)
+        if not weight[link]:
+            continue
+        share = max(left[link] / weight[link], 0 * noted)  # floats may end below zero by rounding
+        if share > noted:
+            heapq.heappush(heap, (share, number, link))
+            continue
+        for index in crossing[link]:
+            if rates[index] is None:
+                rates[index] = share
+                for crossed, times in Counter(flows[index]).items():
+                    left[crossed] -= times * share
+                    weight[crossed] -= times
+    return [rate for rate in rates if rate is not None]
+
+
+def _loads(
+    flows: Iterable[Sequence[Link]], capacity: Mapping[Link, Number]
+) -> tuple[dict[Link, Exact], Counter[Link]]:
+    """Capacity of each link in use, and how often the flows cross it."""
+    weight: Counter[Link] = Counter()
+    for index, path in enumerate(flows):
+        if not path:
+            raise ValueError(f"flow {index} crosses no link, so nothing bounds its rate")
+        weight.update(path)
+    for link in weight:
+        if capacity[link] < 0:
+            raise ValueError(f"link {link!r} has the capacity {capacity[link]}, less than zero")
+    return {link: _exact(capacity[link]) for link in weight}, weight
+
+
+def _exact(number: Number) -> Exact:
+    return number if isinstance(number, float) else Fraction(number)
+
+
+def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) -> list[Exact]:
+    """When each flow ends, if at every instant the rates are max-min fair.
+
+    Rates change only where a flow starts or ends, so time goes from one such event to the next. Flows
+    that share no link, even through others, never feel each other and are followed apart.
+
+    Returns:
+        End times in the order given; ``math.inf`` for a flow that a dead link keeps from ever ending.
+
+    Raises:
+        ValueError, KeyError: as :func:`max_min_rates`; also for a negative size, and for flows that wait
+            for each other in a circle.
+    """
+    ends: list[Exact] = [Fraction(0)] * len(flows)
+    for index, flow in enumerate(flows):
+        if flow.size < 0:
+            raise ValueError(f"flow {index} has the size {flow.size}, less than zero")
+    # A flow and what waits for it meet in an imaginary link, so that they are followed together.
+    meetings = [
+        [*flow.path, *(_Waits(earlier) for earlier in (index, *flow.after))] for index, flow in enumerate(flows)
+    ]
+    for members in link_components(meetings):
+        place = {index: at for at, index in enumerate(members)}
+        own = [replace(flows[i], after=[place[j] for j in flows[i].after]) for i in members]
+        for index, end in zip(members, _follow(own, capacity), strict=True):
+            ends[index] = end
+    return ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """The imaginary link between a flow and those that wait for it."""
+
+    index: int
+
+
+def link_components(flows: Sequence[Iterable[Hashable]]) -> list[list[int]]:
+    """Flows by the links they share, directly or through others: indices, ascending, first flow first."""
+    parent = list(range(len(flows)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    first_on: dict[Hashable, int] = {}
+    for index, path in enumerate(flows):
+        for link in path:
+            one, other = sorted((root(index), root(first_on.setdefault(link, index))))
+            parent[other] = one
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for index in range(len(flows)):
+        groups[root(index)].append(index)
+    return list(groups.values())
+
+
+def _follow(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) -> list[Exact]:
+    """End times of flows that may all feel each other."""
+    ends: list[Exact] = [math.inf] * len(flows)
+    left = [_exact(flow.size) for flow in flows]
+    waiting = [set(flow.after) for flow in flows]
+    awaited = _awaited(flows)
+    arrivals = [(flow.start, index) for index, flow in enumerate(flows) if not flow.after]
+    heapq.heapify(arrivals)
+    active: list[int] = []
+    now: Exact = Fraction(0)
+    while arrivals or active:
+        if not active:
+            now = max(now, _exact(arrivals[0][0]))
+        while arrivals and arrivals[0][0] <= now:
+            active.append(heapq.heappop(arrivals)[1])
+        rates = max_min_rates([flows[index].path for index in active], capacity)
+        lasts = [_last(left[index], rate) for index, rate in zip(active, rates, strict=True)]
+        step = min(lasts)
+        if arrivals:
+            step = min(step, arrivals[0][0] - now)
+        if step == math.inf:
+            break  # only flows on dead links are left
+        now += step
+        still = []
+        for index, rate, last in zip(active, rates, lasts, strict=True):
+            left[index] -= rate * step
+            if last == step or (isinstance(left[index], float) and left[index] <= _DUST * flows[index].size):
+                ends[index] = now
+                for later in awaited[index]:
+                    waiting[later].discard(index)
+                    if not waiting[later]:
+                        heapq.heappush(arrivals, (flows[later].start, later))
+            else:
+                still.append(index)
+        active = still
+    if not active and math.inf in ends:
+        raise ValueError("flows wait for each other in a circle")
+    return ends
+
+
+def _awaited(flows: Sequence[Transfer]) -> defaultdict[int, list[int]]:
+    """For each flow those that wait for it."""
+    awaited: defaultdict[int, list[int]] = defaultdict(list)
+    for index, flow in enumerate(flows):
+        for earlier in set(flow.after):
+            awaited[earlier].append(index)
+    return awaited
+
+
+def _last(left: Exact, rate: Exact) -> Exact:
+    """Time until a flow with ``left`` to send is done at ``rate``."""
+    if not left:
+        return Fraction(0)
+    return left / rate if rate else math.inf
