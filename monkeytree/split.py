@@ -143,6 +143,20 @@ def guided(problem: Problem, kept: frozenset[int], moved: frozenset[int], receiv
     return replace(problem, members=tuple(members))
 
 
+def swapping(problem: Problem, kept: frozenset[int], moved: frozenset[int]) -> Problem:
+    """``problem`` for clusters without room: ``moved`` groups may enter any site, all others their own
+    racks and those in trouble, whose slots they take in exchange.
+    """
+    members = []
+    for member in problem.members:
+        near = kept | {problem.sites[site].rack for site in member.count}
+        targets = member.targets
+        if member.index not in moved:
+            targets = tuple(site for site in targets if problem.sites[site].rack in near)
+        members.append(replace(member, targets=targets))
+    return replace(problem, members=tuple(members))
+
+
 def _receivers(problem: Problem, kept: frozenset[int]) -> list[int]:
     """Accepting sites outside trouble with free slots and slack under their bound, roomiest first."""
     loads, _ = loads_of(problem, Counts({}, {}))

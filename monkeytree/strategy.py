@@ -19,7 +19,7 @@ from .problem import Problem, state_problem
 from .search import Finding, search
 from .snapshot import Snapshot
 from .solvers.choose import SEARCH, SPLIT, Bench
-from .split import guided, moved_groups, on_racks, racks_in_trouble, relaxed
+from .split import guided, moved_groups, on_racks, racks_in_trouble, relaxed, swapping
 
 SMALL = 2_000
 """Columns up to which the whole program is solved at once: what Gurobi's restricted licence takes."""
@@ -32,6 +32,8 @@ TIE_SHARE = 0.5
 FIRST_EFFORT = 3_000
 SECOND_EFFORT = 30_000
 ALL_EFFORT = 10**9
+SEARCH_SHARE = 0.2
+"""Of the time left, what one search may take: effort is no fence where single states are costly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,9 @@ class Strategy:
             return Finding(None, above, False, 0)
         start = time.monotonic()
         effort = ALL_EFFORT if self.bench.only == SEARCH else effort
-        finding = search(whole, effort=effort, deadline=self.deadline, most_moves=below, first_bound=above)
+        share = 1.0 if self.bench.only == SEARCH else SEARCH_SHARE
+        deadline = start + share * self._left()
+        finding = search(whole, effort=effort, deadline=deadline, most_moves=below, first_bound=above)
         outcome = "optimal" if finding.counts is not None else "no_answer"
         self.bench.note(SEARCH, time.monotonic() - start, outcome)
         return finding
@@ -160,6 +164,7 @@ class Strategy:
         return best
 
     def _guided(self, whole: Problem, kept: frozenset[int], moved: frozenset[int]) -> Iterator[Problem]:
+        """More and more receivers for the groups moved; at last, exchanges with any group."""
         near = frozenset(
             member.index for member in whole.members if member.index in moved or on_racks(whole, member, kept)
         )
@@ -171,6 +176,9 @@ class Strategy:
             if columns_of(problem) > LARGE:
                 return
             yield problem
+        exchange = swapping(whole, kept, moved)
+        if self._left() > 0 and columns_of(exchange) <= LARGE:
+            yield exchange
 
     def _search_again(self, whole: Problem, split: Found | None) -> Found | None:
         """Close the gap between the bound and the answer of a split by searching inside it."""

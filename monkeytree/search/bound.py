@@ -15,6 +15,8 @@ from collections.abc import Collection, Sequence
 from .state import Pair, State
 
 IMPOSSIBLE = 10**9
+LARGE_TABLE = 2_000
+"""Cells of a knapsack table from which the fractional bound is taken instead."""
 
 
 def lifts_needed(state: State, left: int, keep: Collection[Pair]) -> int:
@@ -84,16 +86,36 @@ def _may_gather(state: State, g: int, leaving: int, left: int) -> bool:
 
 
 def cheapest_removal(options: Sequence[tuple[int, int]], excess: int) -> int:
-    """Least cost of options whose weights sum to ``excess`` or more (minimum knapsack)."""
+    """Least cost of options whose weights sum to ``excess`` or more (minimum knapsack).
+
+    Weights are taken in units of their greatest common divisor: with one kind of job, all are one.
+    Where a table would be large the fractional optimum, rounded up, bounds it just as well.
+    """
+    unit = math.gcd(*(weight for _, weight in options))
+    if not unit or sum(weight for _, weight in options) < excess:
+        return IMPOSSIBLE
+    excess = -(-excess // unit)
+    options = [(cost, weight // unit) for cost, weight in options]
     if all(weight == 1 for _, weight in options):
-        if len(options) < excess:
-            return IMPOSSIBLE
         return sum(sorted(cost for cost, _ in options)[:excess])
+    if excess * len(options) > LARGE_TABLE:
+        return _fractional_removal(options, excess)
     best = [0] + [IMPOSSIBLE] * excess
     for cost, weight in options:
         for need in range(excess, 0, -1):
             best[need] = min(best[need], best[max(0, need - weight)] + cost)
     return min(best[excess], IMPOSSIBLE)
+
+
+def _fractional_removal(options: Sequence[tuple[int, int]], excess: int) -> int:
+    """The same with the last option taken in part: cheapest per weight first."""
+    total, left = 0.0, excess
+    for cost, weight in sorted(options, key=lambda option: option[0] / option[1]):
+        if weight >= left:
+            return math.ceil(total + cost * left / weight - 1e-9)
+        total += cost
+        left -= weight
+    return IMPOSSIBLE
 
 
 def _crowding(state: State, site: int) -> int:

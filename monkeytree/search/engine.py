@@ -86,7 +86,7 @@ class Engine:
 
     def _spend(self, effort: int) -> None:
         self.spent += effort
-        if self.spent > self.effort or (self.spent % 64 < effort and time.monotonic() > self.deadline):
+        if self.spent > self.effort or time.monotonic() > self.deadline:
             raise OutOfEffort
 
     def _relieve_leaf(self, left: int) -> Iterator[Counts]:
