@@ -127,6 +127,26 @@ def test_a_dead_link_stops_its_flows_and_no_other() -> None:
     assert completion_times(flows, {"dead": 0, "a": 4}) == [math.inf, 2, 3]
 
 
+def test_a_flow_waits_for_those_before_it() -> None:
+    flows = [
+        Transfer(["a"], 8),
+        Transfer(["b"], 12, after=[0]),
+        Transfer(["b"], 12, 1, after=[0]),
+        Transfer(["c"], 1, 9, after=[1, 2]),
+    ]
+    assert completion_times(flows, {"a": 4, "b": 3, "c": 1}) == [2, 10, 10, 11]
+
+
+def test_flows_that_wait_for_nothing_that_ends_never_end() -> None:
+    flows = [Transfer(["dead"], 8), Transfer(["a"], 8, after=[0]), Transfer(["a"], 8)]
+    assert completion_times(flows, {"dead": 0, "a": 4}) == [math.inf, math.inf, 2]
+
+
+def test_a_circle_of_waiting_is_refused() -> None:
+    with pytest.raises(ValueError, match="in a circle"):
+        completion_times([Transfer(["a"], 1, after=[1]), Transfer(["a"], 1, after=[0])], {"a": 1})
+
+
 def test_no_flows() -> None:
     assert max_min_rates([], {}) == []
     assert completion_times([], {}) == []
