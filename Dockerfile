@@ -24,5 +24,5 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8080
 CMD ["gunicorn", "monkeytree.service.main:create_app()", "--bind", "0.0.0.0:8080", \
-     "--worker-class", "gthread", "--threads", "64", "--no-control-socket", \
+     "--worker-class", "monkeytree.service.server.Worker", "--threads", "64", "--no-control-socket", \
      "--worker-tmp-dir", "/dev/shm", "--log-level", "warning"]

@@ -9,13 +9,23 @@ from typing import IO, Any
 
 import click
 
+from .errors import CommandFailed
+
 #: A readable file or ``-``; anything else is a usage error.
 DOCUMENT = click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
 
 
 def source(path: str) -> Path | IO[bytes]:
-    """What to read for ``path``; ``-`` is standard input."""
-    return sys.stdin.buffer if path == "-" else Path(path)
+    """What to read for ``path``; ``-`` is standard input.
+
+    Raises:
+        CommandFailed: that is closed.
+    """
+    if path != "-":
+        return Path(path)
+    if sys.stdin is None:
+        raise CommandFailed("standard input is closed; name a file instead of -")
+    return sys.stdin.buffer
 
 
 def end_with_reader() -> None:

@@ -21,6 +21,8 @@ class Exit(IntEnum):
     BEST_EFFORT = 3
     FEASIBLE = 4
     FAULTS = 5
+    NOT_ISOLATED = 6
+    NOT_FINISHED = 7
 
 
 class CommandFailed(click.ClickException):
@@ -47,8 +49,9 @@ def report(error: BaseException) -> int:
     if isinstance(error, MonkeyTreeError):
         print(f"Error ({error.code}): {error}", file=sys.stderr)
         return exit_code(type(error))
-    if isinstance(error, OSError) and error.filename is not None:
-        print(f"Error: cannot use {os.fsdecode(error.filename)}: {error.strerror}", file=sys.stderr)
+    if isinstance(error, OSError):
+        what = "standard input or output" if error.filename is None else os.fsdecode(error.filename)
+        print(f"Error: cannot use {what}: {error.strerror or error}", file=sys.stderr)
         return Exit.BAD_INPUT
     if os.environ.get("MONKEYTREE_DEBUG"):
         traceback.print_exception(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,10 @@ def plan(
     Exit code: 0 complies (proved least), 4 complies (not proved least), 3 best effort or infeasible,
     2 bad input, 1 internal failure.
     """
+    if snapshot == previous == "-":
+        raise click.UsageError("only one of SNAPSHOT and --previous can be - (standard input)")
+    if output == "-" and sys.stdout is None:
+        raise click.UsageError("standard output is closed; name a file with --output")
     end_promptly()
     flags = {"solver": solver, "time_limit_s": time_limit, "max_moves": max_moves, "objective": objective}
     wanted = with_planning(monkeytree.load_snapshot(source(snapshot)), flags)

@@ -12,6 +12,7 @@ from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.adapters.tokens import ROLES
 
+from .documents import end_with_reader
 from .stores import open_store
 from .supervisor.datadir import default_data_dir
 
@@ -39,14 +40,18 @@ def token() -> None:
 @data_option
 def add(name: str, roles: tuple[str, ...], clusters: tuple[str, ...], data: Path | None) -> None:
     """Make a token called NAME and print it; it cannot be shown again."""
-    click.echo(_store(data).add_token(name, roles, clusters))
+    text = _store(data).add_token(name, roles, clusters)
+    end_with_reader()
+    click.echo(text)
 
 
 @token.command("list")
 @data_option
 def list_tokens(data: Path | None) -> None:
     """Print each token: start of its text, name, roles, clusters, day made."""
-    for known in _store(data).list_tokens():
+    tokens = _store(data).list_tokens()
+    end_with_reader()
+    for known in tokens:
         day = datetime.fromtimestamp(known.created_at, UTC).date().isoformat()
         clusters = ",".join(sorted(known.clusters)) or "all clusters"
         click.echo(f"{known.prefix}…  {known.name}  {','.join(sorted(known.roles))}  {clusters}  {day}")
@@ -57,7 +62,9 @@ def list_tokens(data: Path | None) -> None:
 @data_option
 def revoke(token_or_name: str, data: Path | None) -> None:
     """Revoke the token called NAME; its text, or the start that `list` shows, will do too."""
-    click.echo(f"revoked {_store(data).revoke_token(token_or_name).name}")
+    revoked = _store(data).revoke_token(token_or_name)
+    end_with_reader()
+    click.echo(f"revoked {revoked.name}")
 
 
 def _store(data: Path | None) -> Store:

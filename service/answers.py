@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from flask import Response, request, url_for
+from werkzeug.exceptions import PreconditionFailed
 
 from monkeytree.adapters.documents import plan_document
 from monkeytree.adapters.rows import PlanRow
@@ -44,9 +45,16 @@ def filed_answer(filed: Filed, wait_s: float) -> Response:
 
 
 def with_etag(response: Response, tag: str) -> Response:
-    """``response``, or 304 without a body where the caller has it already."""
+    """``response``, or 304 without a body where the caller has it already.
+
+    Raises:
+        PreconditionFailed: If-Match names other tags.
+    """
     response.set_etag(tag)
     response.make_conditional(request)
+    if response.status_code == PreconditionFailed.code:
+        sent = request.headers.get("If-Match", "")
+        raise PreconditionFailed(f"If-Match names {sent[:100]!r}, the ETag is now {response.headers['ETag']}")
     return response
 
 

@@ -18,6 +18,7 @@ _NO_JSON = ("is not JSON", "is not UTF-8", "is nested too deeply")
 #: An oversized body up to this many times the limit is read and dropped, so that the sender gets to
 #: read the answer; beyond it the connection is simply closed.
 _DRAIN_FACTOR = 8
+_CLOSE = {"Connection": "close"}
 
 
 class BodyTooLarge(RequestRefused):
@@ -73,7 +74,7 @@ def _read() -> bytes:
 def _read_bounded(limit: int) -> bytes:
     declared = request.content_length
     chunks, size = [], 0
-    while chunk := request.stream.read(_CHUNK):
+    while chunk := _next_chunk():
         size += len(chunk)
         if size <= limit:
             chunks.append(chunk)
@@ -82,9 +83,20 @@ def _read_bounded(limit: int) -> bytes:
     if size > limit or (declared or 0) > limit:
         raise BodyTooLarge(
             f"the body has {declared or f'more than {limit}'} bytes; at most {limit} are taken",
-            headers={"Connection": "close"} if size > limit * _DRAIN_FACTOR else None,
+            headers=_CLOSE if size > limit * _DRAIN_FACTOR else None,
         )
+    if declared is not None and size < declared:
+        raise MalformedBody(f"the body ends after {size} of {declared} bytes", headers=_CLOSE)
     return b"".join(chunks)
+
+
+def _next_chunk() -> bytes:
+    """More of the body; the server's own errors mean that the sender broke off or its chunks are none."""
+    try:
+        return request.stream.read(_CHUNK)
+    except Exception as error:  # noqa: BLE001  # each server has its own kinds
+        why = str(error) or type(error).__name__
+        raise MalformedBody(f"the body cannot be read: {why}", headers=_CLOSE) from None
 
 
 def _gunzip(sent: bytes, limit: int) -> bytes:

@@ -41,7 +41,7 @@ class Call:
     def problems(self) -> Mapping[int, list[str]]:
         """Codes of the problems it may answer with, by HTTP status."""
         found: defaultdict[int, list[str]] = defaultdict(list)
-        for code in (*self.codes, *(_GUARDED if self.roles else ()), "internal"):
+        for code in (*self.codes, *(_GUARDED if self.roles else ()), "internal", "store_unavailable"):
             found[PROBLEMS[code].status].append(code)
         return dict(sorted(found.items()))
 
@@ -49,11 +49,13 @@ class Call:
 _CALLS = (
     Call("submitSnapshot", "POST", "/v1/snapshots", frozenset({"scheduler"}), ("stale_snapshot", *_ASKS)),
     Call("listSnapshots", "GET", "/v1/snapshots", ANY, ("invalid_query", "invalid_cursor", *_READS)),
-    Call("getSnapshot", "GET", "/v1/snapshots/<string:snapshot_id>", ANY, ("unknown_snapshot", *_READS)),
+    Call("getSnapshot", "GET", "/v1/snapshots/<string:snapshot_id>", ANY,
+         ("unknown_snapshot", "precondition_failed", *_READS)),
     Call("submitPlan", "POST", "/v1/plans", frozenset({"scheduler", "researcher"}),
          ("unknown_snapshot", "invalid_request", *_ASKS)),
     Call("listPlans", "GET", "/v1/plans", ANY, ("invalid_query", "invalid_cursor", *_READS)),
-    Call("getPlan", "GET", "/v1/plans/<string:plan_id>", ANY, ("invalid_query", "unknown_plan", *_READS)),
+    Call("getPlan", "GET", "/v1/plans/<string:plan_id>", ANY,
+         ("invalid_query", "unknown_plan", "precondition_failed", *_READS)),
     Call("cancelPlan", "DELETE", "/v1/plans/<string:plan_id>", frozenset({"scheduler"}),
          ("unknown_plan", "not_cancellable", *_READS)),
     Call("getHealth", "GET", "/healthz", NONE),

@@ -8,6 +8,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import orjson
 
+from monkeytree.limits import is_name
+
 from .problems import RequestRefused
 
 MOST_CHARACTERS = 256
@@ -35,7 +37,7 @@ def read_cursor(text: str | None) -> tuple[float, str] | None:
     try:
         key = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         at, last_id = key
-        if not (isinstance(at, float) and math.isfinite(at) and isinstance(last_id, str)):
+        if not (isinstance(at, float) and math.isfinite(at) and is_name(last_id)):
             raise ValueError(key)
         if write_cursor((at, last_id)) != text:
             raise ValueError(text)

@@ -36,7 +36,7 @@ def replay_answers(app: Flask) -> None:
 
 def _begin() -> Response | None:
     key = request.headers.get("Idempotency-Key")
-    if key is None or request.method != "POST" or g.token is None:
+    if key is None or request.method != "POST" or g.token is None or request.routing_exception is not None:
         return None
     if not _KEY.fullmatch(key):
         raise InvalidHeader(

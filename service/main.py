@@ -48,6 +48,7 @@ def create_app(settings: Settings | None = None) -> Flask:
 def build_app(desk: Desk) -> Flask:
     """The application at ``desk``; touches neither store nor broker until the first request."""
     app = Flask("monkeytree.service", static_folder=None)
+    app.url_map.merge_slashes = False  # a redirect would be no problem document, and trust the Host header
     app.extensions[EXTENSION] = desk
     app.config.update(
         API_TITLE="MonkeyTree",

@@ -16,6 +16,9 @@ from monkeytree.adapters.solving import SOLVE_BUCKETS_S
 from .desk import Desk
 from .schemas import STATES
 
+#: Callers make methods up; each label costs memory for ever.
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
 
 class StoreCollector(Collector):
     """Reads the store and the queue at each scrape."""
@@ -72,7 +75,8 @@ def measure_requests(app: Flask, registry: CollectorRegistry) -> None:
 
     def count(response: Response) -> Response:
         call = (request.endpoint or "none").rpartition(".")[2]
-        requests.labels(call, request.method, str(response.status_code)).inc()
+        method = request.method if request.method in _METHODS else "other"
+        requests.labels(call, method, str(response.status_code)).inc()
         seconds.labels(call).observe(perf_counter() - g.started)
         return response
 

@@ -7,6 +7,9 @@ from typing import Any
 from flask import Response, g
 
 from monkeytree.adapters.documents import plan_summary
+from monkeytree.adapters.errors import UnknownPlan
+from monkeytree.adapters.rows import PlanRow
+from monkeytree.limits import is_name
 from monkeytree.wire.plan import PlanSchema
 from monkeytree.wire.reading import parse_json
 
@@ -55,7 +58,7 @@ def get_plan(query: dict[str, Any], plan_id: str) -> Response:
     `Retry-After` says that too many others wait already.
     """
     desk = the_desk()
-    see(desk.store.plan(plan_id).cluster)
+    see(_known(plan_id).cluster)
     waited = desk.wait(plan_id, query["wait"])
     headers = {} if waited.seated else {"Retry-After": str(RETRY_AFTER_S)}
     return with_etag(plan_answer(waited.plan, headers=headers), waited.plan.tag)
@@ -83,6 +86,12 @@ def list_plans(query: dict[str, Any]) -> Response:
 @blueprint.gives(200, PlanSchema, "The plan as it is now: cancelled.")
 def cancel_plan(plan_id: str) -> Response:
     """Cancel a queued or solving plan; its solver process stops at once."""
-    desk = the_desk()
-    see(desk.store.plan(plan_id).cluster)
-    return plan_answer(desk.cancel(plan_id))
+    see(_known(plan_id).cluster)
+    return plan_answer(the_desk().cancel(plan_id))
+
+
+def _known(plan_id: str) -> PlanRow:
+    """The plan's row; what can be no id does not reach the store (PostgreSQL takes no NUL in a text)."""
+    if not is_name(plan_id):
+        raise UnknownPlan(plan_id)
+    return the_desk().store.plan(plan_id)

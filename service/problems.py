@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from flask import Flask, Response
+from flask import Flask, Response, request
 from flask_limiter import RateLimitExceeded
-from werkzeug.exceptions import HTTPException
+from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from monkeytree.adapters.logs import logger
 from monkeytree.errors import InvalidDocument, MonkeyTreeError
@@ -67,6 +68,9 @@ PROBLEMS: Mapping[str, Problem] = {
     "unknown_plan": Problem(404, "There is no such plan", "List plans: GET /v1/plans."),
     "unknown_snapshot": Problem(404, "There is no such snapshot", "List snapshots: GET /v1/snapshots."),
     "method_not_allowed": Problem(405, "The method is not allowed here", "The Allow header lists those."),
+    "precondition_failed": Problem(
+        412, "If-Match does not hold", "Leave If-Match out, or send the ETag of the newest answer."
+    ),
     "stale_snapshot": Problem(
         409, "A newer snapshot was received before", "Take a fresh snapshot; number it above the newest."
     ),
@@ -89,15 +93,24 @@ PROBLEMS: Mapping[str, Problem] = {
         415, "The content encoding is not supported", "Send the body as it is or with gzip."
     ),
     "rate_limited": Problem(429, "Too many requests", "Wait as long as Retry-After says."),
+    "store_unavailable": Problem(
+        503,
+        "The store cannot be used for the moment",
+        "Retry as Retry-After says: a request that was taken gets the same plan. If it lasts, see the log.",
+    ),
     "internal": Problem(
         500, "The service failed", "It is not your fault: report the X-Request-ID, the log has the cause."
     ),
 }
 
 _BY_STATUS = {
-    400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large",
+    400: "bad_request", 404: "not_found", 405: "method_not_allowed", 412: "precondition_failed",
+    413: "body_too_large",
     415: "unsupported_media_type", 429: "rate_limited",
 }  # fmt: skip
+
+#: Headers of werkzeug's errors that belong to the answer.
+_KEPT_HEADERS = ("Allow", "Retry-After", "Content-Range")
 
 log = logger(__name__)
 
@@ -125,20 +138,22 @@ def problem_response(
     *,
     errors: Sequence[Mapping[str, Any]] = (),
     headers: Mapping[str, str] | None = None,
+    status: int | None = None,
 ) -> Response:
-    """The problem document of ``code``."""
+    """The problem document of ``code``; ``status`` where it is another than the code's own."""
     kind = PROBLEMS[code]
+    status = status or kind.status
     body: dict[str, Any] = {
         "type": f"/problems/{code}",
         "title": kind.title,
-        "status": kind.status,
+        "status": status,
         "detail": detail,
         "code": code,
     }
     if errors:
         body["errors"] = list(errors)
     text = orjson.dumps(body, default=repr)
-    return Response(text, kind.status, headers=dict(headers or {}), content_type=PROBLEM_TYPE)
+    return Response(text, status, headers=dict(headers or {}), content_type=PROBLEM_TYPE)
 
 
 def from_error(error: MonkeyTreeError) -> Response:
@@ -161,13 +176,33 @@ def from_http(error: HTTPException) -> Response:
     status = error.code or 500
     if status < 400:
         return Response(status=status)
-    if status not in _BY_STATUS:
+    if status >= 500:
         return from_unexpected(error)
-    kept = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
-    detail = error.description or error.name
+    kept = {name: value for name, value in error.get_headers() if name in _KEPT_HEADERS}
+    code = _BY_STATUS.get(status, "bad_request")
+    return problem_response(code, _detail(error), headers=kept, status=status)
+
+
+def _detail(error: HTTPException) -> str:
+    """What was asked for, and what to ask instead."""
     if isinstance(error, RateLimitExceeded):
-        detail = f"the limit is {error.description}; wait as long as Retry-After says"
-    return problem_response(_BY_STATUS[status], detail, headers=kept)
+        return f"the limit is {error.description}; wait as long as Retry-After says"
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(error.valid_methods or ()))
+        return f"{request.method} is not allowed on {request.path!r}; it takes {allowed}"
+    if isinstance(error, NotFound) and error.description == NotFound.description:
+        return f"there is no {request.path!r} here; /docs lists all calls"
+    return error.description or error.name
+
+
+def from_store(error: SQLAlchemyError) -> Response:
+    """The store is locked, full, read-only or away: the caller may retry, the log has the cause."""
+    log.error("store_unavailable", exc_info=error)
+    return problem_response(
+        "store_unavailable",
+        f"the store refuses this for now ({type(error).__name__}); the log has it under this X-Request-ID",
+        headers={"Retry-After": "5"},
+    )
 
 
 def from_unexpected(error: Exception) -> Response:
@@ -180,4 +215,5 @@ def handle_errors(app: Flask) -> None:
     """Answer every error of ``app`` with a problem document."""
     app.register_error_handler(MonkeyTreeError, from_error)
     app.register_error_handler(HTTPException, from_http)
+    app.register_error_handler(SQLAlchemyError, from_store)
     app.register_error_handler(Exception, from_unexpected)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any, get_args
 
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
 
+from monkeytree import limits
 from monkeytree.adapters.documents import parse_utc
 from monkeytree.errors import InvalidDocument
 from monkeytree.plan import PlanState, PlanStatus
@@ -18,6 +18,7 @@ from monkeytree.wire.snapshot import PlanningSchema
 from .cursors import MOST_CHARACTERS
 
 MOST_ITEMS = 200
+MOST_SECONDS = 999_999_999
 STATES = list(get_args(PlanState))
 STATUSES = list(get_args(PlanStatus))
 SHA256 = "^[0-9a-f]{64}$"
@@ -35,18 +36,18 @@ class WholeNumber(fields.Integer):
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
         if not re.fullmatch(r"-?[0-9]{1,18}", str(value), re.ASCII):
-            raise ValidationError("must be a whole number")
+            raise ValidationError("must be a whole number of at most 18 digits")
         return int(value)
 
 
 class Seconds(fields.Float):
-    """A finite number of seconds, 0 or more, written in plain digits."""
+    """A number of seconds, 0 to 999,999,999, written in plain digits."""
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?", str(value), re.ASCII):
-            raise ValidationError("must be a number of seconds, 0 or more")
-        seconds = float(value)
-        return seconds if math.isfinite(seconds) else 0.0
+        written = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?", str(value), re.ASCII)
+        if not written or float(value) > MOST_SECONDS:
+            raise ValidationError(f"must be a number of seconds from 0 to {MOST_SECONDS:,}, like 0.5")
+        return float(value)
 
 
 class UtcTime(fields.DateTime):
@@ -62,8 +63,15 @@ class UtcTime(fields.DateTime):
 class QuerySchema(Schema):
     """Base of query parameters: unknown ones are refused."""
 
+    error_messages = {"unknown": "is no parameter of this call; see /docs for those it takes"}  # noqa: RUF012
+
     class Meta:
         unknown = RAISE
+
+
+def _printable(name: str) -> None:
+    if not limits.is_name(name):
+        raise ValidationError("must hold no control characters")
 
 
 class WaitQuery(QuerySchema):
@@ -71,7 +79,7 @@ class WaitQuery(QuerySchema):
 
     wait = Seconds(
         load_default=0.0,
-        metadata={"minimum": 0, "maximum": 999999999, "description": "Seconds to wait while the plan is "
+        metadata={"minimum": 0, "maximum": MOST_SECONDS, "description": "Seconds to wait while the plan is "
                   "queued or solving; cut to the service's own limit (30 by default)."},
     )  # fmt: skip
 
@@ -80,7 +88,8 @@ class ListQuery(QuerySchema):
     """What every list takes."""
 
     cluster = fields.String(
-        validate=validate.Length(min=1, max=128), metadata={"description": "Only this one."}
+        validate=[validate.Length(min=1, max=limits.MAX_NAME), _printable],
+        metadata={"description": "Only this one."},
     )
     since = UtcTime(metadata={"description": "Only from this time on."})
     until = UtcTime(metadata={"description": "Only before this time."})

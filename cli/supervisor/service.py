@@ -20,6 +20,7 @@ from .datadir import DataDirLock
 from .tree import Tree
 
 API = "monkeytree.service.main:create_app()"
+WORKER = "monkeytree.service.server.Worker"
 START_S = 60.0  # Python imports on a busy machine take most of it
 
 
@@ -49,7 +50,7 @@ def listen(host: str, port: int) -> socket.socket:
 def children(settings: Settings, listener: socket.socket) -> tuple[Spec, Spec, Spec]:
     """API, worker and reaper."""
     env = settings.environ()
-    gunicorn = f"gunicorn --worker-class gthread --threads 64 --bind fd://{listener.fileno()}"
+    gunicorn = f"gunicorn --worker-class {WORKER} --threads 64 --bind fd://{listener.fileno()}"
     api = Spec(
         name="api",
         command=_module(f"{gunicorn} --no-control-socket --graceful-timeout 3 --log-level warning", API),

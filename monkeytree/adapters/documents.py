@@ -13,8 +13,13 @@ from .rows import PlanRow
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
+#: First and last moment a datetime holds; a float near the last one rounds into the year 10000.
+_EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.9995
+
+
 def utc_text(seconds: float) -> str:
-    """Seconds since the epoch as ``2026-11-29T18:00:00.123Z``."""
+    """Seconds since the epoch as ``2026-11-29T18:00:00.123Z``, cut to the years 1 to 9999."""
+    seconds = min(max(seconds, _EARLIEST_S), _LATEST_S)
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -84,6 +84,12 @@ class UnknownRole(MonkeyTreeError):
     code = "unknown_role"
 
 
+class InvalidTokenName(MonkeyTreeError):
+    """The name of a token, or of a cluster to bind it to, is empty, too long or not printable."""
+
+    code = "invalid_token_name"
+
+
 class TokenNameTaken(MonkeyTreeError):
     """A token of that name exists."""
 

@@ -6,5 +6,5 @@ import re
 
 
 def masked(url: str) -> str:
-    """``url`` without its user and password."""
-    return re.sub(r"//[^@/]*@", "//***@", url)
+    """``url`` without its user and password, one with a bare ``/`` in it too."""
+    return re.sub(r"//.*@", "//***@", url, flags=re.DOTALL)

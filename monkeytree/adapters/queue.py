@@ -14,6 +14,8 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from monkeytree import limits
+
 from .redis import TIMEOUT_S, connect, for_celery
 from .rows import PlanRow
 from .settings import Settings
@@ -27,8 +29,11 @@ PRIORITY_STEPS = 10
 QUEUE_KEYS = (SOLVE, *(f"{SOLVE}\x06\x16{step}" for step in range(1, PRIORITY_STEPS)))
 #: After a failed publish the broker is left alone for this long: each try costs up to its timeout.
 PAUSE_S = 1.0
-HARD_LIMIT_S = 3300
-VISIBILITY_TIMEOUT_S = 3600
+#: A task's last resort, above any `planning.time_limit_s` with its grace: the worker ends a solve itself and
+#: says why in the plan, Celery would only kill it.
+HARD_LIMIT_S = int(limits.TIME_LIMIT_S.high) + 7200
+#: A message that nobody acknowledged comes back after this; the reaper has sent another long before.
+VISIBILITY_TIMEOUT_S = HARD_LIMIT_S + 300
 #: The outermost fence stands this far behind the worker's own, which says why in the plan.
 FENCE_MARGIN_S = 15
 #: A publisher tries once, at once; a worker, which has nothing else to do, keeps trying.

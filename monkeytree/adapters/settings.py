@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -18,6 +19,8 @@ from .masking import masked
 
 #: Query options that redis-py understands but the Celery transport refuses (``protocol`` makes it fail).
 REDIS_PY_ONLY = frozenset({"protocol", "decode_responses", "client_name", "lib_name", "lib_version"})
+
+_LIKE = "redis://host:6379/0"
 
 
 def _setting(default: Any, env: str, doc: str) -> Any:
@@ -130,12 +133,30 @@ def scrub_redis_url(url: str) -> str:
     """``url`` without the query options that only redis-py knows.
 
     Raises:
-        BadSetting: it is not the URL of a Redis.
+        BadSetting: it is not the URL of a Redis, or one that the clients would refuse at their first command.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # read to have it checked
+    except ValueError:
+        raise BadSetting(
+            f"REDIS_URL must read like {_LIKE} (a port up to 65535, an IPv6 address in brackets, / ? # and @ "
+            f"of a password percent-encoded), got {masked(url)!r}"
+        ) from None
     if parts.scheme not in ("redis", "rediss", "redis+socket", "unix"):
         raise BadSetting(f"REDIS_URL must start with redis://, rediss:// or unix://, got {masked(url)!r}")
-    query = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] not in REDIS_PY_ONLY])
+    options = [pair for pair in parse_qsl(parts.query) if pair[0] not in REDIS_PY_ONLY]
+    if parts.scheme in ("redis", "rediss"):
+        database, known = parts.path[1:], frozenset[str]()
+    else:
+        known = frozenset({"db", "virtual_host"})
+        database = next((value for name, value in options if name in known), "")
+    if not re.fullmatch("[0-9]{0,9}", database, re.ASCII):
+        raise BadSetting(f"REDIS_URL must name its database by number, like {_LIKE}, got {masked(url)!r}")
+    unknown = [name for name, _ in options if name not in known and not name.startswith("ssl_")]
+    if unknown:
+        raise BadSetting(f"REDIS_URL takes no option {', '.join(unknown)}; leave it out of {masked(url)!r}")
+    query = urlencode(options)
     return url.partition("?")[0] + (f"?{query}" if query else "")
 
 

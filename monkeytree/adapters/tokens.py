@@ -11,7 +11,9 @@ from typing import Any
 from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from .errors import TokenNameTaken, UnknownRole, UnknownToken
+from monkeytree.limits import MAX_NAME, is_name, is_text
+
+from .errors import InvalidTokenName, TokenNameTaken, UnknownRole, UnknownToken
 from .rows import Part
 from .tables import tokens
 
@@ -42,9 +44,17 @@ class Tokens(Part):
         """Make a token and return its text, ``mt_...``; it cannot be read again.
 
         Raises:
+            InvalidTokenName: its name, or that of a cluster, can be no name. An empty cluster above all
+                must not pass for "all of them".
             UnknownRole: a role is not one of :data:`ROLES`, or none is given.
             TokenNameTaken: another token has that name.
         """
+        for noun, text in (("token", name), *(("cluster", cluster) for cluster in clusters)):
+            if not is_name(text):
+                raise InvalidTokenName(
+                    f"the name of a {noun} takes 1 to {MAX_NAME} characters, none of them a control "
+                    f"character; got {text!r}"
+                )
         wrong = sorted(set(roles) - set(ROLES))
         if wrong or not roles:
             raise UnknownRole(f"a token needs roles among {', '.join(ROLES)}; got {wrong or 'none'}")
@@ -68,12 +78,16 @@ class Tokens(Part):
             )
 
     def revoke_token(self, prefix_or_name: str) -> Token:
-        """Delete the token of that name, or whose text starts so; it is refused from now on.
+        """Delete the token of that name, that text, or whose text starts so; it is refused from now on.
 
         Raises:
             UnknownToken: no token, or more than one, fits.
         """
-        fits = or_(tokens.c.name == prefix_or_name, tokens.c.prefix == prefix_or_name[:PREFIX_LENGTH])
+        if not is_text(prefix_or_name):
+            raise UnknownToken(prefix_or_name)
+        whole = len(prefix_or_name) > PREFIX_LENGTH
+        starts = tokens.c.hash == _hash(prefix_or_name) if whole else tokens.c.prefix == prefix_or_name
+        fits = or_(tokens.c.name == prefix_or_name, starts)
         with self.writing() as connection:
             rows = connection.execute(select(tokens).where(fits)).all()
             if len(rows) != 1:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from monkeytree import limits
 from monkeytree.adapters.errors import BadSetting
+from monkeytree.adapters.queue import FENCE_MARGIN_S, HARD_LIMIT_S, VISIBILITY_TIMEOUT_S
 from monkeytree.adapters.redis import for_celery, for_redis_py
 from monkeytree.adapters.settings import Settings, settings_page
 from monkeytree.adapters.store import Store
@@ -86,3 +88,23 @@ def test_a_socket_is_spelt_as_each_side_wants_it() -> None:
     assert for_celery("redis://h/0") == "redis://h/0"
     assert for_redis_py("redis+socket:///run/v.sock?virtual_host=2") == "unix:///run/v.sock?db=2"
     assert Settings(redis_url="unix:///run/v.sock?db=2&protocol=3").redis_url == "unix:///run/v.sock?db=2"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://me:secret@h:port/0", "redis://me:secret@h:99999", "redis://me:secret@[::1", "redis://me:secret@h/name",
+        "redis://me:secret@h/0?db=1", "rediss://me:secret@h/0?socket_timeout=5", "unix:///run/v.sock?db=x",
+        "redis://me:sec/ret@h/0",
+    ],
+)  # fmt: skip
+def test_urls_that_clients_choke_on_are_refused_at_once(url: str) -> None:
+    with pytest.raises(BadSetting) as refused:
+        Settings(redis_url=url)
+    assert "REDIS_URL" in str(refused.value)
+    assert "sec" not in str(refused.value)
+
+
+def test_no_fence_of_the_queue_stands_before_the_worker_s_own() -> None:
+    longest = limits.TIME_LIMIT_S.high + Settings(redis_url="redis://h").solve_grace_s
+    assert longest + FENCE_MARGIN_S < HARD_LIMIT_S < VISIBILITY_TIMEOUT_S

@@ -15,6 +15,7 @@ from monkeytree.adapters.errors import (
     BadSetting,
     IdempotencyInProgress,
     IdempotencyKeyReused,
+    InvalidTokenName,
     NotCancellable,
     StaleSnapshot,
     StoreVersionMismatch,
@@ -267,3 +268,21 @@ def test_sqlite_commits_are_durable(tmp_path: Path) -> None:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
     store.close()
+
+
+@pytest.mark.parametrize("bad", ["", "a\nb", "\0", "\x1b[31m", "\udcff", "x" * 129])
+def test_a_token_is_never_bound_to_less_than_was_asked_for(store: Store, bad: str) -> None:
+    with pytest.raises(InvalidTokenName) as refused:
+        store.add_token(uuid.uuid4().hex, ["agent"], ["east", bad])
+    assert repr(bad) in str(refused.value)
+    with pytest.raises(InvalidTokenName):
+        store.add_token(bad, ["agent"])
+
+
+def test_only_the_whole_text_revokes_a_token(store: Store) -> None:
+    text = store.add_token(uuid.uuid4().hex, ["agent"])
+    for wrong in (text[:-1], text + "x", text[:12], "\udcff"):
+        with pytest.raises(UnknownToken):
+            store.revoke_token(wrong)
+    store.revoke_token(text)
+    assert store.find_token(text) is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ import monkeytree as library
 from monkeytree.cli.errors import Exit, report
 from monkeytree.errors import SolverFailed, UnknownSolver
 
-from .running import monkeytree
+from .running import SEED_C, monkeytree
+from .serving import ROOT, environment
 
 
 def test_help_names_every_command() -> None:
@@ -91,3 +95,49 @@ def test_a_store_that_cannot_be_is_told_in_words(tmp_path: Path) -> None:
     wrong = monkeytree("token", "list", DATABASE_URL="mysql://x")
     assert wrong.returncode == 2
     assert "mysql://x" in wrong.stderr
+
+
+def test_an_unbound_token_is_never_made_by_accident(tmp_path: Path) -> None:
+    done = monkeytree("token", "add", "x", "--role", "agent", "--cluster", "", "--data", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "invalid_token_name" in done.stderr
+    assert monkeytree("token", "list", "--data", tmp_path).stdout == ""
+
+
+SHELL = f"{shlex.quote(sys.executable)} -m monkeytree.cli"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        (f"{SHELL} plan - <&-", 2, "standard input is closed"),
+        (f"{SHELL} check - {SEED_C} <&-", 2, "standard input is closed"),
+        (f"{SHELL} plan {SEED_C} >&-", 2, "standard output is closed"),
+        (f"{SHELL} plan - --previous - </dev/null", 2, "only one of SNAPSHOT and --previous"),
+    ],
+)
+def test_closed_streams_are_told_in_words(line: str, code: int, says: str) -> None:
+    done = shell(line)
+    assert (done.returncode, "Internal error" in done.stderr) == (code, False)
+    assert says in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full, on Linux")
+@pytest.mark.parametrize("arguments", [f"plan {SEED_C}", f"plan {SEED_C} --format json", "--help"])
+def test_a_full_disk_is_no_bug(arguments: str) -> None:
+    done = shell(f"{SHELL} {arguments} >/dev/full")
+    assert done.returncode == 2
+    assert "cannot use standard input or output: No space left on device" in done.stderr
+
+
+def test_a_reader_that_left_hears_nothing(tmp_path: Path) -> None:
+    monkeytree("token", "add", "x", "--role", "agent", "--data", tmp_path)
+    done = shell(f"({SHELL} token list --data {tmp_path}; echo $? >{tmp_path}/code) | true")
+    assert done.stderr == ""
+    assert (tmp_path / "code").read_text() in ("0\n", "141\n")  # whoever is first
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line, shell=True, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )

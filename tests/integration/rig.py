@@ -119,8 +119,8 @@ class Rig:
     def api(self) -> str:
         """A gunicorn as `serve` starts it; its URL."""
         port = free_port()
-        command = ["-m", "gunicorn", "-k", "gthread", "--threads", "64", "--no-control-socket"]
-        command += ["-b", f"127.0.0.1:{port}", "monkeytree.service.main:create_app()"]
+        command = ["-m", "gunicorn", "-k", "monkeytree.service.server.Worker", "--threads", "64"]
+        command += ["--no-control-socket", "-b", f"127.0.0.1:{port}", "monkeytree.service.main:create_app()"]
         child = self.spawn("api", command)
         self.base = f"http://127.0.0.1:{port}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from typing import Any
 
@@ -18,6 +19,12 @@ JSON = {"Content-Type": "application/json"}
 def send(api: Client, body: bytes, **headers: str) -> Answer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return api.post("/v1/snapshots", data=body, headers={**JSON, **named})
+
+
+def raw(api: Client, stream: io.BytesIO, declared: int) -> Answer:
+    """A body as gunicorn hands it over: the stream ends by itself, whatever was declared."""
+    environ = {"wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": str(declared)}
+    return api.post("/v1/snapshots", headers=JSON, environ_overrides=environ)
 
 
 def encoded(cluster: str, **more: Any) -> bytes:
@@ -140,3 +147,21 @@ def test_what_ifs_are_checked_too(api: Client, body: Any, pointer: str) -> None:
     answer = api.post("/v1/plans", json=body)
     assert (answer.status_code, answer.json["code"]) == (422, "invalid_request")
     assert pointer in [error["pointer"] for error in answer.json["errors"]]
+
+
+@pytest.mark.parametrize("error", [OSError("the peer is gone"), ValueError("Invalid chunk size: 'zz'")])
+def test_a_sender_that_breaks_off_is_told_so(api: Client, error: Exception) -> None:
+    class Broken(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise error
+
+    answer = raw(api, Broken(), 9)
+    assert (answer.status_code, answer.json["code"]) == (400, "malformed_body")
+    assert str(error) in answer.json["detail"]
+
+
+def test_a_body_shorter_than_declared_is_malformed(api: Client, cluster: str) -> None:
+    body = encoded(cluster)
+    answer = raw(api, io.BytesIO(body[:20]), len(body))
+    assert (answer.status_code, answer.json["code"]) == (400, "malformed_body")
+    assert f"20 of {len(body)}" in answer.json["detail"]

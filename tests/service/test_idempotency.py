@@ -77,3 +77,8 @@ def test_255_characters_are_not_too_many(api: Client, cluster: str) -> None:
     key = uuid.uuid4().hex.ljust(255, "x")
     answer = api.post("/v1/snapshots", json=snapshot(cluster), headers={"Idempotency-Key": key})
     assert answer.status_code == 202
+
+
+def test_where_there_is_no_call_a_key_changes_nothing(api: Client, key: dict[str, str]) -> None:
+    assert api.post("/v1/nothing", data=b"x", headers=key).json["code"] == "not_found"
+    assert api.post("/healthz", data=b"x", headers=key).json["code"] == "method_not_allowed"

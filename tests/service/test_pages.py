@@ -83,9 +83,11 @@ def test_every_code_has_a_page(app: Flask, code: str) -> None:
 def test_unknown_pages_and_methods_are_problems_too(api: Client) -> None:
     missing = api.get("/v1/nothing")
     assert (missing.status_code, missing.json["code"]) == (404, "not_found")
+    assert "'/v1/nothing'" in missing.json["detail"]
     wrong = api.put("/v1/plans", json={})
     assert (wrong.status_code, wrong.json["code"]) == (405, "method_not_allowed")
     assert "POST" in wrong.headers["Allow"]
+    assert "PUT is not allowed on '/v1/plans'; it takes GET, HEAD, OPTIONS, POST" in wrong.json["detail"]
 
 
 def test_request_ids_go_in_and_out(api: Client) -> None:
@@ -142,3 +144,38 @@ def test_the_rate_limit_holds_without_a_broker(parts: Rig) -> None:
     client = client_without_token(app)
     headers = {"Authorization": f"Bearer {parts.token}"}
     assert [client.get("/v1/plans", headers=headers).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_double_slashes_are_no_redirect(api: Client) -> None:
+    answer = api.get("/v1//plans", headers={"Host": "evil.example"})
+    assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+
+
+def test_a_range_beyond_the_end_is_a_problem(app: Flask) -> None:
+    client = client_without_token(app)
+    answer = client.get("/docs/files/swagger-ui.css", headers={"Range": "bytes=99999999-"})
+    assert (answer.status_code, answer.json["code"], answer.json["status"]) == (416, "bad_request", 416)
+    assert answer.headers["Content-Range"].startswith("bytes */")
+
+
+def test_methods_that_are_made_up_share_one_figure(app: Flask) -> None:
+    client = client_without_token(app)
+    for method in ("FOO", "BAR"):
+        assert client.open("/healthz", method=method).status_code == 405
+    text = client.get("/metrics").text
+    assert 'method="other"' in text
+    assert "FOO" not in text
+
+
+def test_a_store_that_refuses_is_a_503_that_may_be_retried(parts: Rig, tmp_path: Path) -> None:
+    settings = replace(parts.settings, database_url=f"sqlite:///{tmp_path}/gone.db", rate_limit="")
+    app = create_app(settings)
+    store = app.extensions["monkeytree"].store
+    store.close()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    (tmp_path / "gone.db").mkdir()
+    answer = client_without_token(app).get("/v1/plans", headers={"Authorization": "Bearer x"})
+    assert (answer.status_code, answer.json["code"]) == (503, "store_unavailable")
+    assert answer.headers["Retry-After"] == "5"
+    assert "sqlite" not in answer.text

@@ -14,6 +14,9 @@ from tests.integration.documents import snapshot
 from .client import Client
 from .conftest import Clients
 
+#: What this service would write for a row whose id holds a NUL.
+NUL = urlsafe_b64encode(b'[1.0,"\\u0000"]').decode().rstrip("=")
+
 
 def submit(api: Client, cluster: str, count: int = 1) -> list[str]:
     marks = (
@@ -61,7 +64,7 @@ def test_filters(api: Client, cluster: str, finish: Callable[..., None]) -> None
     [
         "state=done", "status=good", "min_moves=-1", "min_moves=1.5", "min_moves=%D9%A1", "limit=0",
         "limit=201", "limit=1_0", "since=yesterday", "until=2026-02-30T00:00:00Z", "since=2026-01-01",
-        "cluster=", "colour=red",
+        "cluster=", "cluster=%00", "colour=red",
     ],
 )  # fmt: skip
 def test_wrong_parameters_are_named(api: Client, query: str) -> None:
@@ -70,15 +73,19 @@ def test_wrong_parameters_are_named(api: Client, query: str) -> None:
     assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
 
 
-@pytest.mark.parametrize("text", ["x", "!!!", "AAAA", urlsafe_b64encode(b"[1,2]").decode(), "W10", "bnVsbA"])
+@pytest.mark.parametrize(
+    "text", ["x", "!!!", "AAAA", urlsafe_b64encode(b"[1,2]").decode(), NUL, "W10", "bnVsbA"]
+)
 def test_a_cursor_of_ones_own_is_refused(api: Client, text: str) -> None:
     answer = api.get(f"/v1/plans?cursor={text}")
     assert (answer.status_code, answer.json["code"]) == (422, "invalid_cursor")
 
 
-@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon", "1e999", ""])
+@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon", "1e99", "1000000000", "1e999", ""])
 def test_wait_is_a_number_of_seconds(api: Client, wait: str) -> None:
-    assert api.get(f"/v1/plans/x?wait={wait}").json["code"] == "invalid_query"
+    answer = api.get(f"/v1/plans/x?wait={wait}").json
+    assert answer["code"] == "invalid_query"
+    assert "from 0 to 999,999,999" in answer["detail"]
 
 
 def test_an_unknown_plan_or_snapshot(api: Client) -> None:
@@ -136,3 +143,28 @@ def test_too_many_waiters_are_answered_at_once(
         thread.join()
     assert [answer.status_code for answer in answers] == [200] * 5
     assert sum("Retry-After" in answer.headers for answer in answers) == 3
+
+
+def test_times_at_both_ends_of_the_calendar_are_listed(api: Client, cluster: str) -> None:
+    ends = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z")
+    for mark, taken_at in enumerate(ends):
+        sent = api.post("/v1/snapshots", json=snapshot(cluster, mark=str(mark)) | {"taken_at": taken_at})
+        assert sent.status_code == 202
+    listed = api.get(f"/v1/snapshots?cluster={cluster}").json["items"]
+    assert [one["taken_at"] for one in listed] == ["9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00.000Z"]
+
+
+def test_if_match_that_does_not_hold(api: Client, cluster: str) -> None:
+    (plan_id,) = submit(api, cluster)
+    path = f"/v1/plans/{plan_id}"
+    tag = api.get(path).headers["ETag"]
+    assert api.get(path, headers={"If-Match": tag}).status_code == 200
+    answer = api.get(path, headers={"If-Match": '"old"'})
+    assert (answer.status_code, answer.json["code"]) == (412, "precondition_failed")
+    assert tag in answer.json["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/plans/%00", "/v1/plans/a%0Ab", f"/v1/plans/{'x' * 200}"])
+def test_what_can_be_no_id_is_unknown(api: Client, path: str) -> None:
+    for answer in (api.get(path), api.delete(path)):
+        assert (answer.status_code, answer.json["code"]) == (404, "unknown_plan")
