@@ -161,12 +161,18 @@ def _add_loads(
     pod_loads: Counter[int],
 ) -> None:
     member = problem.members[g]
-    stays = Counter(member.count)
-    for site in member.count:
-        stays[site] -= counts.out.get((g, site), 0)
-    stays.update(entering)
-    racks = {problem.sites[site].rack for site, value in stays.items() if value > 0}
     moved = bool(entering)
+    if moved:
+        stays = dict(member.count)
+        for site in member.count:
+            stays[site] -= counts.out.get((g, site), 0)
+        for site, value in entering.items():
+            stays[site] = stays.get(site, 0) + value
+        racks = {problem.sites[site].rack for site, value in stays.items() if value > 0}
+    else:  # what left entered somewhere: nothing left either
+        racks = {problem.sites[site].rack for site in member.count}
+        if len(racks) == 1:
+            return
     adjacent = moved or g in counts.reordered
     extra = {} if adjacent else surplus(member.rack_departures)
     if len(racks) > 1:

@@ -79,6 +79,8 @@ def _rack(rack: Rack) -> dict[str, Any]:
 
 
 def _node(node: Node) -> int | dict[str, Any]:
+    if not (node.held or node.cordoned or node.drain or node.node_class or node.labels):
+        return node.slots
     long = _changed(node, skip=("id",))
     return node.slots if len(long) == 1 else long
 

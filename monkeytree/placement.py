@@ -57,7 +57,10 @@ def degrees(snapshot: Snapshot, arrangement: Arrangement) -> Degrees:
     for (_, group), nodes, order in zip(snapshot.groups, arrangement.nodes, arrangement.orders, strict=True):
         if not sends(group):
             continue
+        first = rack_of[nodes[0]]
         places = [rack_of[node] for node in nodes]
+        if places.count(first) == len(places):
+            continue
         for rack, times in departures(order, [place.id for place in places]).items():
             for rail in range(min(rails, group.rings)):
                 racks[rack, rail] += times * group.rings_on_rail(rail, rails)

@@ -19,7 +19,7 @@ from .explain import because, conflict
 from .flows import routed_flows, unguaranteed
 from .identity import snapshot_id
 from .optimise import Answer
-from .placement import Arrangement, degrees, total_excess
+from .placement import Arrangement, Degrees, degrees, total_excess
 from .plan import Load, Objective, Plan, PlanStatus, Ring, SolverReport, Undrained
 from .problem import state_problem
 from .realise import RankMove, Unplaceable, realise
@@ -95,7 +95,7 @@ def explained(snapshot: Snapshot, after: Arrangement, plan: Plan, deadline: floa
 
 def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:
     """The best answer that can be put on nodes, by refining sites until it can."""
-    if _compliant(snapshot):
+    if _compliant(snapshot, degrees(snapshot, Arrangement.of(snapshot))):
         problem = state_problem(snapshot)
         still = Counts({}, {})
         answer = Answer(still, score(problem, still), 0, True, None, True, True)
@@ -142,12 +142,12 @@ def carry_out(
     return Arrangement(tuple(tuple(places) for places in nodes), tuple(orders))
 
 
-def _compliant(snapshot: Snapshot) -> bool:
+def _compliant(snapshot: Snapshot, found: Degrees) -> bool:
     """No rack or pod over its bound, and no worker on a draining node."""
     nodes = snapshot.node_by_id
     if any(nodes[node].drain for _, group in snapshot.groups for node in group.workers):
         return False
-    return total_excess(snapshot, degrees(snapshot, Arrangement.of(snapshot))) == 0
+    return total_excess(snapshot, found) == 0
 
 
 def _write_plan(
@@ -165,8 +165,9 @@ def _write_plan(
     flows, shared = routed_flows(snapshot, after, previous)
     moved = {move.job for move in moves}
     reordered = sorted({ring.job for ring in rings if ring.changed} - moved)
-    racks, pods = _loads(snapshot, before, after)
-    status = _status(snapshot, answer)
+    old, new = degrees(snapshot, before), degrees(snapshot, after)
+    racks, pods = _loads(snapshot, old, new)
+    status = _status(snapshot, answer, old)
     limited_by = answer.limited_by
     if status in ("best_effort", "infeasible") and limited_by is None and not answer.least_excess:
         limited_by = "time"
@@ -191,14 +192,14 @@ def _write_plan(
         moves=moves,
         rings=rings,
         flows=flows,
-        transients=transients(snapshot, moves, before, after),
+        transients=transients(snapshot, moves, before, after, old.racks, new.racks),
         shared_uplinks=shared,
         unguaranteed=unguaranteed(snapshot, flows),
     )
 
 
-def _status(snapshot: Snapshot, answer: Answer) -> PlanStatus:
-    if _compliant(snapshot):
+def _status(snapshot: Snapshot, answer: Answer, old: Degrees) -> PlanStatus:
+    if _compliant(snapshot, old):
         return "compliant"
     if answer.score.undrained:
         return "infeasible"
@@ -235,10 +236,7 @@ def _rings(snapshot: Snapshot, before: Arrangement, after: Arrangement) -> tuple
     )
 
 
-def _loads(
-    snapshot: Snapshot, before: Arrangement, after: Arrangement
-) -> tuple[dict[str, Load], dict[str, Load]]:
-    old, new = degrees(snapshot, before), degrees(snapshot, after)
+def _loads(snapshot: Snapshot, old: Degrees, new: Degrees) -> tuple[dict[str, Load], dict[str, Load]]:
     rails = range(snapshot.fabric.rails)
     racks = {
         rack.id: Load(

@@ -59,6 +59,7 @@ class Strategy:
     def best(self) -> Found:
         """Search; solve or split what that leaves open; search again; solve whole; else compromise."""
         whole = state_problem(self.snapshot, self.split_nodes)
+        self._whole_members = len(whole.members)
         size = columns_of(whole)
         finding = self._search(whole, FIRST_EFFORT)
         if finding.counts is not None:
@@ -132,7 +133,7 @@ class Strategy:
         return replace(capped, answer=replace(capped.answer, limited_by="max_moves" if worse else None))
 
     def _members(self) -> int:
-        return len(state_problem(self.snapshot, self.split_nodes).members)
+        return self._whole_members
 
     def _split(self, whole: Problem, known_bound: int | None) -> Found | None:
         """One split, on the record; None where it is not asked for or there is provably no answer."""

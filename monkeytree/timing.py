@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .placement import Arrangement, degrees
 from .plan import Move, Transient
@@ -57,26 +57,34 @@ def transients(
     moves: Sequence[Move],
     before: Arrangement,
     after: Arrangement,
+    start: Mapping[tuple[str, int], int],
+    end: Mapping[tuple[str, int], int],
 ) -> tuple[Transient, ...]:
     """Leaves that after some wave are over both their bound and their degree before the plan.
 
     A group's new order holds from the wave of its first move, an unmoved group's from wave 0.
+
+    Args:
+        start, end: f_t by (rack, rail) of ``before`` and ``after``.
     """
     index = {(job.id, group.id): at for at, (job, group) in enumerate(snapshot.groups)}
     bound = {rack.id: snapshot.bound(rack) for rack in snapshot.racks}
     moved = {index[move.job, move.group] for move in moves}
-    start = degrees(snapshot, before).racks
     nodes = [list(places) for places in before.nodes]
     orders = [before.orders[at] if at in moved else after.orders[at] for at in range(len(before.orders))]
     found: list[Transient] = []
-    for wave in range(max((move.wave for move in moves), default=-1) + 1):
+    last = max((move.wave for move in moves), default=-1)
+    for wave in range(last + 1):
         for move in moves:
             if move.wave == wave:
                 at = index[move.job, move.group]
                 nodes[at][move.rank] = move.target
                 orders[at] = after.orders[at]
-        now = Arrangement(tuple(tuple(places) for places in nodes), tuple(orders))
-        loads = degrees(snapshot, now).racks
+        if wave == last:
+            loads = end
+        else:
+            now = Arrangement(tuple(tuple(places) for places in nodes), tuple(orders))
+            loads = degrees(snapshot, now).racks
         for (rack, rail), load in sorted(loads.items()):
             if load > bound[rack] and load > start.get((rack, rail), 0):
                 found.append(Transient(rack, rail, wave, load))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 from monkeytree.counts import Counts, tidy
@@ -10,6 +11,11 @@ from monkeytree.problem import Problem
 
 from .bound import IMPOSSIBLE, lifts_needed
 from .engine import Engine, OutOfEffort
+
+TIES_EFFORT = 4
+"""Tie-breaks by search are worth this much more effort than the moves: programs need far longer."""
+TIES_LEAST_S = 0.05
+"""Seconds for tie-breaks beyond twice what the moves took: they must not cost the speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +46,15 @@ def search(
     """The fewest moves that meet every bound and drain, if ``effort`` is enough to tell.
 
     Args:
-        effort: work to spend at most (about states visited); the tie-breaks get as much again.
+        effort: work to spend at most (about states visited); the tie-breaks get TIES_EFFORT times as much.
         deadline: of ``time.monotonic``.
         most_moves: give up, with the bound, beyond this many.
         first_bound: a bound that is known already.
     """
+    start = time.monotonic()
     engine = Engine(problem, effort, deadline)
     drained = engine.drain()
+    mark = engine.state.mark()
     needed = lifts_needed(engine.state, IMPOSSIBLE - 1, ())
     if needed >= IMPOSSIBLE:
         return Finding(None, None, False, 0)
@@ -59,23 +67,24 @@ def search(
         except OutOfEffort:
             break
         if first is not None:
-            best, proved = _best_of_ties(problem, effort, deadline, budget, first)
-            return Finding(tidy(problem, best), budget, proved, engine.spent)
+            spent = engine.spent
+            spent_s = time.monotonic() - start
+            engine.restart(mark, TIES_EFFORT * effort)
+            engine.deadline = min(deadline, time.monotonic() + TIES_LEAST_S + 2 * spent_s)
+            best, proved = _best_of_ties(engine, budget - drained, first)
+            return Finding(tidy(problem, best), budget, proved, spent)
         budget += 1
     return Finding(None, budget, False, engine.spent)
 
 
-def _best_of_ties(
-    problem: Problem, effort: int, deadline: float, budget: int, first: Counts
-) -> tuple[Counts, bool]:
+def _best_of_ties(engine: Engine, left: int, first: Counts) -> tuple[Counts, bool]:
     """Among all answers of ``budget`` moves: fewest jobs paused, then lowest summed f_t.
 
     With loose orders a job may pause for its ring alone, which the engine does not weigh.
     """
-    if any(member.loose for member in problem.members):
+    if any(member.loose for member in engine.problem.members):
         return first, False
-    engine = Engine(problem, effort, deadline)
-    drained = engine.drain()
+    problem = engine.problem
     best: tuple[int, int] = (IMPOSSIBLE, IMPOSSIBLE)
     chosen = first
 
@@ -84,13 +93,15 @@ def _best_of_ties(
         return len(jobs), sum(engine.state.load.values())
 
     def no_better(left: int) -> bool:
+        if len(engine.state.moved) < best[0] and left:
+            return False  # each job has a member at least
         jobs, degree = worth()
         # Jobs only grow; degrees can still fall while lifts are left.
         return jobs > best[0] or (left == 0 and (jobs, degree) >= best)
 
     engine.prune = no_better
     try:
-        for counts in engine.answers(budget - drained):
+        for counts in engine.answers(left):
             if worth() < best:
                 best, chosen = worth(), counts
     except OutOfEffort:

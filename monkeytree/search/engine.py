@@ -51,11 +51,21 @@ class Engine:
         self.home: dict[int, list[frozenset[int]]] = defaultdict(list)
         self.away: dict[int, list[frozenset[int]]] = defaultdict(list)
         self.prune: Callable[[int], bool] = lambda left: False
-        sets = {id(member.targets): frozenset(member.targets) for member in problem.members}
+        sets: dict[int, frozenset[int]] = {}
+        for member in problem.members:
+            if id(member.targets) not in sets:
+                sets[id(member.targets)] = frozenset(member.targets)
         self._targets = [sets[id(member.targets)] for member in problem.members]
         self._sites_on: dict[int, int] = defaultdict(int)
         for site in problem.sites:
             self._sites_on[site.rack] += site.accepts
+
+    def restart(self, mark: int, effort: int) -> None:
+        """Go back to a mark of the state with all flags lowered and new effort."""
+        self.state.undo(mark)
+        for closed in (self.keep, self.no_lift, self.no_land, self.home, self.away):
+            closed.clear()
+        self.spent, self.effort = 0, effort
 
     def drain(self) -> int:
         """Lift all that may leave draining nodes; returns how many."""

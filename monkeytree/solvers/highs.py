@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +19,8 @@ from .child import Send, findings
 NAME = "highs"
 T = TypeVar("T")
 _GRACE_S = 0.3
+SMALL_LINEAR = 3_000
+"""Columns up to which a linear relaxation is solved in process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +160,13 @@ class LinearOutcome:
 class LinearRelaxation:
     """A program of ``<=`` rows without integrality, solved again and again under changing column bounds.
 
-    HiGHS prints a banner once a process: use it where stdout does not matter, as in :mod:`.child`.
+    ``deadline`` is of ``time.monotonic``; a solve past it raises :class:`TimeoutError`.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, deadline: float = math.inf) -> None:
         import highspy
+
+        self._deadline = deadline
 
         self._lower, self._upper = program.lower, program.upper
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no types
@@ -184,8 +191,13 @@ class LinearRelaxation:
         """Minimise, from a basis of an earlier solve if given."""
         import highspy
 
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
         if start is not None:
             self._highs.setBasis(start)
+        if math.isfinite(left):
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left)
         self._highs.run()
         status = self._highs.getModelStatus()
         if status == highspy.HighsModelStatus.kOptimal:
@@ -200,14 +212,38 @@ class LinearRelaxation:
         return LinearOutcome(math.inf, (), tuple(max(0.0, -value) for value in ray) if known else ())
 
 
+@functools.cache
+def _say_banner() -> None:
+    """Have HiGHS 1.16 print the banner of its first solve, once a process, where nobody reads it."""
+    empty = Program((0.0,), (0.0,), (False,), ())
+    sys.stdout.flush()
+    saved, sink = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 1)
+        LinearRelaxation(empty).solve()
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(sink)
+
+
 def explored(program: Program, explore: Callable[[LinearRelaxation], T], time_limit_s: float) -> T | None:
-    """What ``explore`` makes of the linear relaxation, in a forked child; None when time was up.
+    """What ``explore`` makes of the linear relaxation; None when time was up.
+
+    A small program is solved in process, which saves the milliseconds of a fork; one whose single
+    solves may be long, in a child that can be killed.
 
     Raises:
         SolverFailed: HiGHS refused the model or ended in an error.
     """
-    import highspy  # noqa: F401  # loaded before the fork, so that every child has it at once
+    import highspy  # noqa: F401  # loaded before a fork, so that every child has it at once
 
+    if program.width <= SMALL_LINEAR:
+        _say_banner()
+        try:
+            return explore(LinearRelaxation(program, time.monotonic() + time_limit_s))
+        except TimeoutError:
+            return None
     last: T | None = None
     for found in findings(lambda send: send(explore(LinearRelaxation(program))), time_limit_s):
         if isinstance(found, Exception):
