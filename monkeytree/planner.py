@@ -192,7 +192,7 @@ def _write_plan(
         moves=moves,
         rings=rings,
         flows=flows,
-        transients=transients(snapshot, moves, before, after, old.racks, new.racks),
+        transients=transients(snapshot, moves, before, after, (old, new)),
         shared_uplinks=shared,
         unguaranteed=unguaranteed(snapshot, flows),
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from .placement import Arrangement, degrees
+from .placement import Arrangement, Degrees, degrees
 from .plan import Move, Transient
 from .problem import wire_seconds
 from .realise import RankMove, free_slots
@@ -57,16 +57,17 @@ def transients(
     moves: Sequence[Move],
     before: Arrangement,
     after: Arrangement,
-    start: Mapping[tuple[str, int], int],
-    end: Mapping[tuple[str, int], int],
+    known: tuple[Degrees, Degrees] | None = None,
 ) -> tuple[Transient, ...]:
     """Leaves that after some wave are over both their bound and their degree before the plan.
 
     A group's new order holds from the wave of its first move, an unmoved group's from wave 0.
 
     Args:
-        start, end: f_t by (rack, rail) of ``before`` and ``after``.
+        known: degrees before and after, where they have been computed.
     """
+    degrees_before, degrees_after = known or (degrees(snapshot, before), degrees(snapshot, after))
+    start, end = degrees_before.racks, degrees_after.racks
     index = {(job.id, group.id): at for at, (job, group) in enumerate(snapshot.groups)}
     bound = {rack.id: snapshot.bound(rack) for rack in snapshot.racks}
     moved = {index[move.job, move.group] for move in moves}
