@@ -16,6 +16,7 @@ from .errors import report
 COMMANDS = {
     "plan": ("plan", "plan"),
     "check": ("check", "check"),
+    "validate": ("validate", "validate"),
     "serve": ("serve", "serve"),
     "demo": ("demo", "demo"),
     "token": ("token", "token"),

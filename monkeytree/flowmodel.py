@@ -126,7 +126,8 @@ def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) 
             raise ValueError(f"flow {index} has the size {flow.size}, less than zero")
     # A flow and what waits for it meet in an imaginary link, so that they are followed together.
     meetings = [
-        [*flow.path, *(_Waits(earlier) for earlier in (index, *flow.after))] for index, flow in enumerate(flows)
+        [*flow.path, *(_Waits(earlier) for earlier in (index, *flow.after))]
+        for index, flow in enumerate(flows)
     ]
     for members in link_components(meetings):
         place = {index: at for at, index in enumerate(members)}

@@ -51,13 +51,15 @@ def test_importing_the_facade_is_light() -> None:
 
 
 def test_apps_import_relatively_and_never_each_other() -> None:
-    for folder in ("service", "workers", "cli"):
+    for folder in ("service", "workers", "validation", "cli"):
         for file in (ROOT / folder).rglob("*.py"):
             for name in _absolute_imports(file):
-                assert name.split(".")[0] not in ("service", "workers", "cli"), f"{file}: {name}"
-                assert not name.startswith(("monkeytree.service", "monkeytree.workers", "monkeytree.cli")), (
-                    file
+                assert name.split(".")[0] not in ("service", "workers", "validation", "cli"), (
+                    f"{file}: {name}"
                 )
+                assert not name.startswith(
+                    ("monkeytree.service", "monkeytree.workers", "monkeytree.validation", "monkeytree.cli")
+                ), file
 
 
 def _absolute_imports(file: Path) -> list[str]:

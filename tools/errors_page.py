@@ -6,9 +6,12 @@ import inspect
 
 import monkeytree.adapters.errors
 import monkeytree.errors
+import monkeytree.validation.errors
+from monkeytree.adapters.solving import PLANS
+from monkeytree.adapters.validating import VALIDATIONS
 from monkeytree.checker import CODES
 from monkeytree.cli.errors import Exit, exit_code
-from monkeytree.errors import MonkeyTreeError
+from monkeytree.errors import InvalidDocument, MonkeyTreeError
 from monkeytree.service.problems import PROBLEMS
 
 EXITS = {
@@ -18,10 +21,19 @@ EXITS = {
     Exit.BEST_EFFORT: "`plan`: `best_effort` or `infeasible`",
     Exit.FEASIBLE: "`plan`: `feasible`, complies but is not proved least",
     Exit.FAULTS: "`check`, `demo`: the plan has faults, listed",
+    Exit.NOT_ISOLATED: "`validate`: some cross-rack flow is not isolated",
+    Exit.NOT_FINISHED: "`validate --scenario`: the run did not come to its end",
 }
 FAILURES = {
-    "solver_crashed": "the worker died while solving, as often as MONKEYTREE_MAX_ATTEMPTS says",
-    "solve_overran": "the solve was killed MONKEYTREE_SOLVE_GRACE_S after its own time limit",
+    code: text
+    for kind in (PLANS, VALIDATIONS)
+    for code, text in (
+        (kind.crashed, f"the worker died while {kind.doing}, as often as MONKEYTREE_MAX_ATTEMPTS says"),
+        (
+            kind.overran,
+            f"{kind.doing} was not over MONKEYTREE_SOLVE_GRACE_S after its own time limit: killed",
+        ),
+    )
 }
 HEAD = """# Errors
 
@@ -45,7 +57,7 @@ def errors_page() -> str:
         for code, problem in PROBLEMS.items()
     ]
     library = [
-        f"| `{error.code}` | {exit_code(error)} | {_first_line(error)} |" for error in library_errors()
+        f"| `{error.code}` | {_exit_code(error)} | {_first_line(error)} |" for error in library_errors()
     ]
     exits = [f"| {int(code)} | {text} |" for code, text in EXITS.items()]
     failures = [f"| `{code}` | {text} |" for code, text in FAILURES.items()]
@@ -55,7 +67,7 @@ def errors_page() -> str:
         + _lines(problems)
         + "\n## Errors of the library and the command line\n\n| code | exit code | meaning |\n|---|---|---|\n"
         + _lines(library)
-        + "\n## `failure.code` of a failed plan\n\nAny code of the table above, or:\n\n"
+        + "\n## `failure.code` of a failed plan or validation\n\nAny code of the table above, or:\n\n"
         + "| code | meaning |\n|---|---|\n"
         + _lines(failures)
         + "\n## Exit codes\n\n| exit code | meaning |\n|---|---|\n"
@@ -67,7 +79,7 @@ def errors_page() -> str:
 
 def library_errors() -> list[type[MonkeyTreeError]]:
     """The tree below MonkeyTreeError, of the library and the adapters."""
-    modules = (monkeytree.errors, monkeytree.adapters.errors)
+    modules = (monkeytree.errors, monkeytree.adapters.errors, monkeytree.validation.errors)
     return [
         member
         for module in modules
@@ -76,6 +88,13 @@ def library_errors() -> list[type[MonkeyTreeError]]:
         and issubclass(member, MonkeyTreeError)
         and member.__module__ == module.__name__
     ]
+
+
+def _exit_code(error: type[MonkeyTreeError]) -> int:
+    """As :func:`exit_code`; ``validate`` is a process of its own, where only documents can be bad input."""
+    if error.__module__ == "monkeytree.validation.errors":
+        return 2 if issubclass(error, InvalidDocument) else 1
+    return int(exit_code(error))
 
 
 def _first_line(error: type[MonkeyTreeError]) -> str:
