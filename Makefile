@@ -1,20 +1,24 @@
 # Two commands on a fresh machine: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports openapi pytest bench serve fuzz format clean
+.PHONY: help demo test check lint types imports openapi pytest bench fidelity serve fuzz format clean
 
 PYTHON ?= python3
 export PYTHON
 # openapi-python-client calls ruff, and tests call monkeytree, by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# In CI the packet simulator must be there: what needs it is not skipped.
+ifeq ($(CI),true)
+export MONKEYTREE_REQUIRE_NS3 ?= 1
+endif
 py := .venv/bin/python
-code := $(wildcard monkeytree service workers cli examples tests bench tools)
+code := $(wildcard monkeytree service workers validation cli examples tests bench tools)
 PYTEST_ARGS ?=
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup-run ## plan a real placement end to end: serve, POST, solve, check, print
-	@$(py) -m monkeytree.cli demo
+demo: setup-run ## plan a real placement end to end: serve, POST, solve, check, print; then replay it packet by packet
+	@$(py) -m monkeytree.cli demo --prepare "tools/setup.sh validation"
 
 test: setup-dev check pytest ## everything CI runs: check, then the tests
 
@@ -38,6 +42,9 @@ pytest: setup-dev
 
 bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory
 	$(py) -m bench
+
+fidelity: setup-dev ## docs/fidelity.md: public packet runs beside ours (needs the extra `validation`)
+	$(py) tools/fidelity.py
 
 serve: setup-run ## the service on http://127.0.0.1:8080 (DATA=DIR keeps it elsewhere)
 	@$(py) -m monkeytree.cli serve $(if $(DATA),--data $(DATA))

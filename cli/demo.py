@@ -1,4 +1,4 @@
-"""``monkeytree demo``: a real placement, planned end to end on this machine."""
+"""``monkeytree demo``: a real placement, planned and replayed end to end on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 import monkeytree
 
 from .errors import CommandFailed, Exit
+from .replay import replay_plan
 from .serve import first_token, interrupt_on_signals, start_service
 from .stores import open_store
 from .supervisor.broker import NoServer
@@ -29,16 +32,63 @@ PATIENCE_S = 120.0
 
 
 @click.command()
-def demo() -> int:
-    """Serve on a free port, POST a real placement, wait for the plan, print and check it, stop.
+@click.option("--prepare", metavar="COMMAND", help="Run this where ns-3 is missing, once the plan is shown.")
+def demo(prepare: str | None) -> int:
+    """Serve on a free port, POST a real placement, print and check its plan, replay it, stop.
 
     The racks are those of a production cluster (847 hosts in 119 racks, Alibaba Lingjun dataset 2023).
     """
     interrupt_on_signals()
     console = Console()
     document = json.loads(resources.files("monkeytree.examples").joinpath(SNAPSHOT).read_text("utf-8"))
-    with tempfile.TemporaryDirectory(prefix="monkeytree-demo-") as folder:
-        answer = _plan_by_service(document, Path(folder), console)
+    with (
+        tempfile.TemporaryDirectory(prefix="monkeytree-demo-") as folder,
+        _served(Path(folder)) as (service, http),
+    ):
+        answer = _plan_by_service(document, service, http, console)
+        faults = _show(document, answer, console)
+        if faults:
+            return Exit.FAULTS
+        replay_plan(console, http, service, answer["id"], prepare)
+    return Exit.OK
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[tuple[Service, httpx.Client]]:
+    """The whole service, with a client of all roles; what it logged is told when something fails."""
+    environ = {name: value for name, value in os.environ.items() if name not in ("REDIS_URL", "DATABASE_URL")}
+    log = folder / "log"
+    try:
+        with (
+            log.open("wb") as output,
+            Service(folder / "data", output=output, environ=environ) as service,
+            httpx.Client(base_url=service.url, timeout=30.0, trust_env=False) as http,
+        ):
+            yield service, http
+    except NoServer as error:
+        raise CommandFailed(str(error)) from None
+    except CommandFailed as error:
+        tail = log.read_text("utf-8", errors="replace").splitlines()[-20:]
+        raise CommandFailed("\n".join([error.message, *tail]), Exit.INTERNAL) from None
+
+
+def _plan_by_service(
+    document: dict[str, Any], service: Service, http: httpx.Client, console: Console
+) -> dict[str, Any]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("starting Valkey, the API, the workers and the reaper", total=None)
+        start_service(service)
+        token = first_token(open_store(service.settings))
+        http.headers["Authorization"] = f"Bearer {token}"
+        progress.update(task, description=f"POST {service.url}/v1/snapshots with {SNAPSHOT}")
+        answer = _submit_and_wait(http, document, service, progress, task)
+        progress.update(task, description=f"GET {service.url}/v1/plans/{answer['id']}")
+    return answer
+
+
+def _show(document: dict[str, Any], answer: dict[str, Any], console: Console) -> bool:
+    """Print the plan and what the checker says; whether it finds faults."""
     console.print(_about(document), highlight=False)
     plan = monkeytree.load_plan(answer)
     print_plan(console, plan, limit=max(12, console.height // 3))
@@ -49,37 +99,7 @@ def demo() -> int:
         )
     verdict = "[green]the plan holds[/green]" if not faults else "[red]the plan has faults[/red]"
     console.print(f"\nindependent checker: {verdict}")
-    return Exit.FAULTS if faults else Exit.OK
-
-
-def _plan_by_service(document: dict[str, Any], folder: Path, console: Console) -> dict[str, Any]:
-    environ = {name: value for name, value in os.environ.items() if name not in ("REDIS_URL", "DATABASE_URL")}
-    log = folder / "log"
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    try:
-        with (
-            log.open("wb") as output,
-            Progress(*columns, console=console) as progress,
-            Service(folder / "data", output=output, environ=environ) as service,
-        ):
-            task = progress.add_task("starting Valkey, the API, a worker and the reaper", total=None)
-            start_service(service)
-            token = first_token(open_store(service.settings))
-            progress.update(task, description=f"POST {service.url}/v1/snapshots with {SNAPSHOT}")
-            with httpx.Client(
-                base_url=service.url,
-                headers={"Authorization": f"Bearer {token}"},
-                timeout=30.0,
-                trust_env=False,
-            ) as http:
-                answer = _submit_and_wait(http, document, service, progress, task)
-            progress.update(task, description="stopping what was started")
-    except NoServer as error:
-        raise CommandFailed(str(error)) from None
-    except CommandFailed as error:
-        tail = log.read_text("utf-8", errors="replace").splitlines()[-20:]
-        raise CommandFailed("\n".join([error.message, *tail]), Exit.INTERNAL) from None
-    return answer
+    return bool(faults)
 
 
 def _submit_and_wait(

@@ -9,8 +9,9 @@ import orjson
 from flask import Response, request, url_for
 from werkzeug.exceptions import PreconditionFailed
 
-from monkeytree.adapters.documents import plan_document
+from monkeytree.adapters.documents import plan_document, validation_summary
 from monkeytree.adapters.rows import PlanRow
+from monkeytree.adapters.validating import ValidationRow
 
 from .desk import Filed, the_desk
 
@@ -28,12 +29,21 @@ def plan_answer(plan: PlanRow, status: int = 200, headers: Mapping[str, str] | N
     return _body(_plan_document(plan), status, headers)
 
 
+def validation_answer(
+    row: ValidationRow, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The validation's document, with the report as it was stored."""
+    report = the_desk().store.validations.report(row.id) if row.state == "ready" else None
+    members = orjson.dumps(validation_summary(row))
+    return _body(members[:-1] + b',"report":' + (report or b"null") + b"}", status, headers)
+
+
 def filed_answer(filed: Filed, wait_s: float) -> Response:
     """202 with a receipt; 201 with the plan if it gets ready within ``wait_s``; 200 if it was there."""
     plan, seated = filed.receipt.plan, True
     if wait_s > 0:
-        waited = the_desk().wait(plan.id, wait_s)
-        plan, seated = waited.plan, waited.seated
+        waited = the_desk().wait(plan.id, wait_s, the_desk().store)
+        plan, seated = waited.row, waited.seated
     headers = {"Location": url_for("plans.getPlan", plan_id=plan.id)}
     if not seated:
         headers["Retry-After"] = str(RETRY_AFTER_S)

@@ -21,6 +21,7 @@ _BODY = (
     "malformed_body", "body_too_large", "unsupported_media_type", "unsupported_encoding",
     "idempotency_in_progress", "idempotency_key_reused",
 )  # fmt: skip
+_VALIDATES = frozenset({"scheduler", "researcher"})
 _ASKS = (
     "invalid_query", "forbidden_cluster", "invalid_snapshot", "unsupported_member", "unknown_solver", *_BODY,
 )  # fmt: skip
@@ -58,6 +59,15 @@ _CALLS = (
          ("invalid_query", "unknown_plan", "precondition_failed", *_READS)),
     Call("cancelPlan", "DELETE", "/v1/plans/<string:plan_id>", frozenset({"scheduler"}),
          ("unknown_plan", "not_cancellable", *_READS)),
+    Call("submitValidation", "POST", "/v1/validations", _VALIDATES,
+         ("invalid_query", "invalid_request", "unknown_plan", "unknown_snapshot", "plan_not_ready",
+          "validation_unavailable", *_READS, *_BODY)),
+    Call("listValidations", "GET", "/v1/validations", _VALIDATES,
+         ("invalid_query", "invalid_cursor", *_READS)),
+    Call("getValidation", "GET", "/v1/validations/<string:validation_id>", _VALIDATES,
+         ("invalid_query", "unknown_validation", "precondition_failed", *_READS)),
+    Call("cancelValidation", "DELETE", "/v1/validations/<string:validation_id>", _VALIDATES,
+         ("unknown_validation", "not_cancellable", *_READS)),
     Call("getHealth", "GET", "/healthz", NONE),
     Call("getReadiness", "GET", "/readyz", NONE),
     Call("getMetrics", "GET", "/metrics", NONE),

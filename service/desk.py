@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time
+from typing import Generic
 
 from flask import current_app
 
 from monkeytree.adapters.documents import parse_utc
 from monkeytree.adapters.errors import UnknownPlan
+from monkeytree.adapters.leased import Leased, Row
 from monkeytree.adapters.notify import Announcer, Notifier
-from monkeytree.adapters.queue import SolveQueue
+from monkeytree.adapters.queue import SolveQueue, ValidateQueue
 from monkeytree.adapters.rows import PlanRow, Receipt, SnapshotRow
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
@@ -28,6 +30,8 @@ from monkeytree.wire.snapshot import parse_snapshot, snapshot_id
 EXTENSION = "monkeytree"
 #: What-ifs wait behind the plans a scheduler waits for (0 is served first).
 WHAT_IF_PRIORITY = 5
+#: A worker that missed this many beats is taken for gone.
+MISSED_BEATS = 3
 
 Allow = Callable[[str], None]
 """Refuses a cluster by raising."""
@@ -42,10 +46,10 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """A plan's row after waiting; ``seated`` is False when too many others wait already."""
+class Waited(Generic[Row]):
+    """A row after waiting; ``seated`` is False when too many others wait already."""
 
-    plan: PlanRow
+    row: Row
     seated: bool
 
 
@@ -56,6 +60,7 @@ class Desk:
         self.settings = settings
         self.store = store
         self.queue = SolveQueue(settings)
+        self.validate_queue = ValidateQueue(settings)
         self._announcer = Announcer(settings.redis_url)
         self._notifier = Notifier(settings.redis_url, settings.max_waiters)
 
@@ -79,7 +84,7 @@ class Desk:
         )
         receipt = self.store.submit(arrival, body, snapshot.planning, request_id)
         for old in receipt.superseded:
-            self._ended(old)
+            self.ended(old)
         return self._filed(receipt, snapshot, priority=0)
 
     def ask(self, stored_id: str, planning: Planning | None, allow: Allow, request_id: str) -> Filed:
@@ -97,21 +102,21 @@ class Desk:
         receipt = self.store.ask(stored_id, snapshot.planning, request_id)
         return self._filed(receipt, snapshot, priority=WHAT_IF_PRIORITY)
 
-    def wait(self, plan_id: str, wait_s: float) -> Waited:
-        """The plan's row as soon as it is at its end, or as it is after ``wait_s``.
+    def wait(self, its_id: str, wait_s: float, rows: Leased[Row]) -> Waited[Row]:
+        """A plan's or validation's row as soon as it is at its end, or as it is after ``wait_s``.
 
         Raises:
-            UnknownPlan: no such plan.
+            UnknownPlan, UnknownValidation: no such row.
         """
-        plan = self.store.plan(plan_id)
-        if not plan.live or wait_s <= 0:
-            return Waited(plan, seated=True)
+        row = rows.find(its_id)
+        if not row.live or wait_s <= 0:
+            return Waited(row, seated=True)
         with self._notifier.seat() as seated:
             if not seated:
-                return Waited(plan, seated=False)
+                return Waited(row, seated=False)
             wait_s = min(wait_s, self.settings.max_wait_s)
-            self._notifier.wait(plan_id, wait_s, lambda: not self.store.plan(plan_id).live)
-        return Waited(self.store.plan(plan_id), seated=True)
+            self._notifier.wait(its_id, wait_s, lambda: not rows.find(its_id).live)
+        return Waited(rows.find(its_id), seated=True)
 
     def cancel(self, plan_id: str) -> PlanRow:
         """End a queued or solving plan, its solver process too.
@@ -122,17 +127,18 @@ class Desk:
         """
         plan = self.store.cancel(plan_id)
         self.queue.revoke(plan_id)
-        self._ended(plan_id)
+        self.ended(plan_id)
         return plan
+
+    def ended(self, its_id: str) -> None:
+        """Wake who waits for a plan or validation, here and in other processes."""
+        self._notifier.wake(its_id)
+        self._announcer.announce(its_id)
 
     def _filed(self, receipt: Receipt, snapshot: Snapshot, *, priority: int) -> Filed:
         if receipt.created:
             self.queue.publish(receipt.plan, priority=priority)
         return Filed(receipt, over_bound(snapshot))
-
-    def _ended(self, plan_id: str) -> None:
-        self._notifier.wake(plan_id)
-        self._announcer.announce(plan_id)
 
     def _check_planning(self, cluster: str, planning: Planning) -> None:
         """The solver must exist; a previous plan be one of this cluster, maybe still on its way."""

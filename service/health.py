@@ -8,13 +8,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from .answers import json_answer
 from .blueprint import ApiBlueprint
-from .desk import Desk, the_desk
+from .desk import MISSED_BEATS, Desk, the_desk
 from .schemas import HealthSchema, ReadinessSchema
 
 blueprint = ApiBlueprint("health", __name__, description="Is it well?")
 REGISTRY = "monkeytree-metrics"
-#: A worker may miss this many beats before the service is not ready.
-MISSED_BEATS = 3
 
 
 @blueprint.call("getHealth")

@@ -14,7 +14,7 @@ from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 
-from . import docs, health, plans, snapshots
+from . import docs, health, plans, snapshots, validations
 from .auth import authorise, identify
 from .blueprint import MonkeyTreeApi
 from .desk import EXTENSION, Desk
@@ -62,7 +62,7 @@ def build_app(desk: Desk) -> Flask:
     )
     _hook(app, desk)
     api = MonkeyTreeApi(app)
-    for blueprint in (snapshots.blueprint, plans.blueprint, health.blueprint):
+    for blueprint in (snapshots.blueprint, plans.blueprint, validations.blueprint, health.blueprint):
         api.register_blueprint(blueprint)
     app.register_blueprint(docs.blueprint)
     return app

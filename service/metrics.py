@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from time import perf_counter
 
@@ -15,6 +15,7 @@ from monkeytree.adapters.solving import SOLVE_BUCKETS_S
 
 from .desk import Desk
 from .schemas import STATES
+from .validation_schemas import VALIDATION_STATES
 
 #: Callers make methods up; each label costs memory for ever.
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -41,11 +42,25 @@ class StoreCollector(Collector):
         age = self._desk.store.beat_age_s("worker")
         if age is not None:
             yield _gauge("worker_beat_age_seconds", "Age of the newest worker heartbeat.", age)
-        plans = GaugeMetricFamily("monkeytree_plans", "Plans by state.", labels=["state"])
-        for state in STATES:
-            plans.add_metric([state], figures.by_state.get(state, 0))
-        yield plans
+        yield _by_state("plans", "Plans by state.", STATES, figures.by_state)
         yield self._solves()
+        yield from self._validations()
+
+    def _validations(self) -> Iterator[Metric]:
+        figures = self._desk.store.validations.queue_figures()
+        waiting = figures.by_state.get("queued", 0)
+        yield _gauge("validation_queue_depth", "Validations that wait for a validator.", waiting)
+        yield _gauge(
+            "validation_queue_oldest_seconds", "Age of the oldest queued validation.", figures.oldest_queued_s
+        )
+        depth = self._desk.validate_queue.depth()
+        yield _gauge(
+            "validation_broker_messages", "Messages of validations in the broker.", float(depth or 0)
+        )
+        age = self._desk.store.beat_age_s("validator")
+        if age is not None:
+            yield _gauge("validator_beat_age_seconds", "Age of the newest validator heartbeat.", age)
+        yield _by_state("validations", "Validations by state.", VALIDATION_STATES, figures.by_state)
 
     def _solves(self) -> Metric:
         family = HistogramMetricFamily(
@@ -81,6 +96,13 @@ def measure_requests(app: Flask, registry: CollectorRegistry) -> None:
         return response
 
     app.after_request(count)
+
+
+def _by_state(name: str, text: str, states: Iterable[str], counted: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"monkeytree_{name}", text, labels=["state"])
+    for state in states:
+        family.add_metric([state], counted.get(state, 0))
+    return family
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -59,9 +59,9 @@ def get_plan(query: dict[str, Any], plan_id: str) -> Response:
     """
     desk = the_desk()
     see(_known(plan_id).cluster)
-    waited = desk.wait(plan_id, query["wait"])
+    waited = desk.wait(plan_id, query["wait"], desk.store)
     headers = {} if waited.seated else {"Retry-After": str(RETRY_AFTER_S)}
-    return with_etag(plan_answer(waited.plan, headers=headers), waited.plan.tag)
+    return with_etag(plan_answer(waited.row, headers=headers), waited.row.tag)
 
 
 @blueprint.call("listPlans")

@@ -67,6 +67,7 @@ PROBLEMS: Mapping[str, Problem] = {
     "not_found": Problem(404, "There is no such page", "See /docs for all calls."),
     "unknown_plan": Problem(404, "There is no such plan", "List plans: GET /v1/plans."),
     "unknown_snapshot": Problem(404, "There is no such snapshot", "List snapshots: GET /v1/snapshots."),
+    "unknown_validation": Problem(404, "There is no such validation", "List them: GET /v1/validations."),
     "method_not_allowed": Problem(405, "The method is not allowed here", "The Allow header lists those."),
     "precondition_failed": Problem(
         412, "If-Match does not hold", "Leave If-Match out, or send the ETag of the newest answer."
@@ -75,8 +76,11 @@ PROBLEMS: Mapping[str, Problem] = {
         409, "A newer snapshot was received before", "Take a fresh snapshot; number it above the newest."
     ),
     "not_cancellable": Problem(
-        409, "The plan is at its end", "Only a queued or solving plan can be cancelled."
+        409,
+        "It is at its end",
+        "Only a queued or solving plan, or a queued or running validation, can be cancelled.",
     ),
+    "plan_not_ready": Problem(409, "The plan is not ready", "Wait for it: GET /v1/plans/{id}?wait=30."),
     "idempotency_in_progress": Problem(
         409, "The first request with this key is still running", "Retry after a second."
     ),
@@ -97,6 +101,11 @@ PROBLEMS: Mapping[str, Problem] = {
         503,
         "The store cannot be used for the moment",
         "Retry as Retry-After says: a request that was taken gets the same plan. If it lasts, see the log.",
+    ),
+    "validation_unavailable": Problem(
+        503,
+        "Packet-level replays cannot be run",
+        "The detail names the cure, for the machine of the worker that consumes the queue `validate`.",
     ),
     "internal": Problem(
         500, "The service failed", "It is not your fault: report the X-Request-ID, the log has the cause."

@@ -31,8 +31,9 @@ def _begin() -> None:
     g.request_id = sent if valid else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
-    if request.view_args and "plan_id" in request.view_args:
-        structlog.contextvars.bind_contextvars(plan_id=request.view_args["plan_id"])
+    for name in ("plan_id", "validation_id"):
+        if request.view_args and name in request.view_args:
+            structlog.contextvars.bind_contextvars(**{name: request.view_args[name]})
     if sent is not None and not valid:
         raise InvalidHeader(
             f"X-Request-ID takes 1 to 128 letters, digits and any of . _ : -, got {sent[:40]!r}"

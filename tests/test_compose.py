@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from monkeytree.adapters.queue import QUEUES
+from monkeytree.adapters.settings import Settings
 from monkeytree.cli.supervisor import service
 
 ROOT = Path(__file__).parent.parent
@@ -67,19 +69,27 @@ def test_it_has_no_keys_that_older_or_newer_composes_refuse(compose: dict[str, A
 
 
 def test_the_services_are_those_of_serve(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"valkey", "api", "worker", "reaper"}
+    assert set(compose["services"]) == {"valkey", "api", "worker", "validator", "reaper"}
 
 
 def test_the_queues_are_those_of_the_code(compose: dict[str, Any]) -> None:
-    command = compose["services"]["worker"]["command"]
-    assert set(command[command.index("-Q") + 1].split(",")) == set(QUEUES)
-    assert set(service.QUEUES) == set(QUEUES)
+    commands = [compose["services"][name]["command"] for name in ("worker", "validator")]
+    assert [command[command.index("-Q") + 1] for command in commands] == list(QUEUES)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        specs = service.children(Settings(redis_url="redis://localhost"), listener)
+    served = [spec.command for spec in specs if "--queues" in spec.command]
+    assert [command[list(command).index("--queues") + 1] for command in served] == list(QUEUES)
+
+
+def test_one_replay_at_a_time(compose: dict[str, Any]) -> None:
+    command = compose["services"]["validator"]["command"]
+    assert command[command.index("--concurrency") + 1] == "1"
 
 
 def test_ours_run_unprivileged_from_one_image(compose: dict[str, Any]) -> None:
     ours = [compose["services"][name] for name in ("api", "worker", "reaper")]
     assert len({one["image"] for one in ours}) == 1
-    for one in ours:
+    for one in [*ours, compose["services"]["validator"]]:
         assert one["user"].split(":")[0] not in ("0", "root")
         assert one["read_only"] is True
         assert one["cap_drop"] == ["ALL"]
@@ -88,6 +98,14 @@ def test_ours_run_unprivileged_from_one_image(compose: dict[str, Any]) -> None:
 
 def test_the_image_is_slim_bookworm_and_not_root() -> None:
     lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
-    bases = [line.split()[1] for line in lines if line.startswith("FROM")]
-    assert all(base.endswith("-slim-bookworm") for base in bases)
-    assert any(line.startswith("USER 10001") for line in lines)
+    stages = [line.split() for line in lines if line.startswith("FROM")]
+    own = {words[3] for words in stages}
+    assert all(words[1] in own or words[1].endswith("-slim-bookworm") for words in stages)
+    users = sum(line.startswith("USER 10001") for line in lines)
+    assert users == sum(line.startswith("CMD") for line in lines) == 2
+
+
+def test_compose_builds_the_stages_of_the_image(compose: dict[str, Any]) -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    for name in ("api", "worker", "validator", "reaper"):
+        assert f" AS {compose['services'][name]['build']['target']}\n" in text

@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 {
-    echo "# The versions that are tested: pip install -c constraints.txt -e '.[dev]'."
+    echo "# The versions that are tested: pip install -c constraints.txt -e '.[dev,validation]'."
     echo "# Written by tools/pin.sh."
     .venv/bin/python -m pip freeze --exclude-editable | grep -v ' @ '
 } > constraints.txt.new

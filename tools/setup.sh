@@ -1,11 +1,14 @@
 #!/bin/sh
-# Makes .venv and installs what is missing:  tools/setup.sh run|dev
+# Makes .venv and installs what is missing:  tools/setup.sh run|dev|validation
+#
+# `validation` adds ns-3 for packet-level replays to what `run` or `dev` has made. `dev` does so too, but goes
+# on without where that fails: tests then skip what needs it. With CI=true it fails instead.
 #
 # As root on Debian or Ubuntu the apt packages that are missing are installed too; elsewhere they are
 # named and the script stops. Quick when there is nothing to do. PYTHON names the interpreter.
 set -eu
 cd "$(dirname "$0")/.."
-level=${1:?usage: tools/setup.sh run|dev}
+level=${1:?usage: tools/setup.sh run|dev|validation}
 stamp=.venv/.installed-$level
 python=${PYTHON:-python3}
 
@@ -21,18 +24,75 @@ missing_apt() {
     if [ "$level" = dev ] && ! has_compose; then echo docker-compose; fi
 }
 
-apt=$(missing_apt | tr '\n' ' ')
-if [ -n "$apt" ]; then
+# Installs apt packages as root; elsewhere it names them. False where they cannot be had.
+apt_install() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "setup: apt-get install $apt" >&2
+        echo "setup: apt-get install $*" >&2
         export DEBIAN_FRONTEND=noninteractive
-        # shellcheck disable=SC2086  # a list of packages
-        apt-get install -y -qq $apt >/dev/null 2>&1 \
-            || { apt-get update -qq && apt-get install -y -qq $apt >/dev/null; } \
-            || die "apt-get could not install: $apt"
+        apt-get install -y -qq "$@" >/dev/null 2>&1 \
+            || { apt-get update -qq && apt-get install -y -qq "$@" >/dev/null; } \
+            || { echo "setup: apt-get could not install: $*" >&2; return 1; }
     else
-        die "missing: $apt- install them (Debian, Ubuntu: sudo apt-get install $apt) and run this again"
+        echo "setup: missing: $* (Debian, Ubuntu: sudo apt-get install $*); install them and run this again" >&2
+        return 1
     fi
+}
+
+has_ns3() { .venv/bin/python -c 'from importlib.metadata import version as v; v("ns3"); v("cppyy")' 2>/dev/null; }
+
+has_python_h() {
+    .venv/bin/python -c 'import os, sysconfig as s; assert os.path.exists(s.get_path("include") + "/Python.h")' 2>/dev/null
+}
+
+# Says every 20 s that it is still at it, until killed.
+tick() {
+    seconds=0
+    while sleep 20; do
+        seconds=$((seconds + 20))
+        echo "setup: still building cppyy ($seconds s)" >&2
+    done
+}
+
+# The extra `validation`. A failure is remembered, so that it is not tried at every `make test`.
+install_validation() {
+    if has_ns3; then return 0; fi
+    lacking=
+    command -v g++ >/dev/null 2>&1 || lacking="g++"
+    has_python_h || lacking="$lacking python3-dev"
+    # shellcheck disable=SC2086  # a list of packages
+    if [ -n "$lacking" ]; then apt_install $lacking || return 1; fi
+    echo "setup: installing ns-3; cppyy is built from source the first time, which takes some minutes" >&2
+    tick &
+    ticking=$!
+    trap 'kill $ticking 2>/dev/null' EXIT
+    .venv/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["validation"], sep="\n")' \
+        | xargs -d '\n' .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+            -c constraints.txt
+    done=$?
+    kill $ticking 2>/dev/null || :
+    trap - EXIT
+    if [ $done = 0 ] && has_ns3; then return 0; fi
+    echo "setup: pip could not install the extra \`validation\` (see above)" >&2
+    return 1
+}
+
+try_validation() {
+    if [ "${CI:-}" = true ]; then install_validation || die "CI needs the extra \`validation\`"
+    elif has_ns3 || { [ -f .venv/.no-validation ] && [ ! pyproject.toml -nt .venv/.no-validation ]; }; then return 0
+    elif ! install_validation; then
+        touch .venv/.no-validation
+        echo "setup: going on without ns-3: packet-level tests are skipped (try again: tools/setup.sh validation)" >&2
+    fi
+}
+
+apt=$(missing_apt | tr '\n' ' ')
+# shellcheck disable=SC2086  # a list of packages
+if [ -n "$apt" ]; then apt_install $apt || exit 1; fi
+
+if [ "$level" = validation ]; then
+    .venv/bin/python -c '' 2>/dev/null || die "there is no .venv yet: run tools/setup.sh run first"
+    install_validation || exit 1
+    exit 0
 fi
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -40,6 +100,7 @@ fi
 
 if [ -f "$stamp" ] && [ ! pyproject.toml -nt "$stamp" ] && [ ! constraints.txt -nt "$stamp" ] \
     && .venv/bin/python -c '' 2>/dev/null && [ "$(cat "$stamp")" = "$PWD" ]; then
+    if [ "$level" = dev ]; then try_validation; fi
     exit 0
 fi
 
@@ -55,9 +116,10 @@ fi
 case $level in
     run) target=. ;;
     dev) target='.[dev]' ;;
-    *) die "unknown level '$level', use run or dev" ;;
+    *) die "unknown level '$level', use run, dev or validation" ;;
 esac
 echo "setup: installing $target into .venv" >&2
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
     -c constraints.txt -e "$target" || die "pip could not install $target (see above)"
 printf '%s' "$PWD" > "$stamp"
+if [ "$level" = dev ]; then try_validation; fi

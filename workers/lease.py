@@ -1,4 +1,4 @@
-"""The worker's hold on a plan: a thread prolongs it, and ends this process when it is lost."""
+"""The worker's hold on its work: a thread prolongs it, and ends this process when it is lost."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import signal
 import threading
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from monkeytree.adapters.leased import Leased, Work
 from monkeytree.adapters.logs import logger
 from monkeytree.adapters.notify import Announcer
-from monkeytree.adapters.rows import PlanRow
 from monkeytree.adapters.settings import Settings
-from monkeytree.adapters.store import Store
 
-#: A cancelled plan's process notices within this, also when the queue cannot tell it.
+#: The process of cancelled work notices within this, also when the queue cannot tell it.
 LOOK_S = 1.0
 
 
 class Lease:
-    """Holds ``plan`` while the ``with`` block runs.
+    """Holds ``work``, a row of ``store``, while the ``with`` block runs.
 
     The thread looks at the row each second and prolongs the lease each third of it. When the row is
-    no longer this attempt's (cancelled, or taken over), or the solve overran its fence, the process
-    kills itself: that is the only way to stop a solver at once. Its solver processes die with it.
+    no longer this attempt's (cancelled, or taken over), or the work overran its fence, the process
+    kills itself: that is the only way to stop a solver at once. Processes it started die with it.
     """
 
-    def __init__(self, store: Store, announcer: Announcer, plan: PlanRow, settings: Settings) -> None:
+    def __init__(self, store: Leased[Any], announcer: Announcer, work: Work, settings: Settings) -> None:
         self._store = store
         self._announcer = announcer
-        self._plan = plan
+        self._work = work
         self._settings = settings
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._hold, name="plan-lease", daemon=True)
-        self._log = logger(__name__).bind(plan_id=plan.id, attempt=plan.attempt)
+        self._thread = threading.Thread(target=self._hold, name="lease", daemon=True)
+        self._log = logger(__name__).bind(id=work.id, attempt=work.attempt)
 
     def __enter__(self) -> Lease:
         self._thread.start()
@@ -52,7 +52,7 @@ class Lease:
 
     def _hold(self) -> None:
         every = self._settings.lease_s / 3
-        fence = monotonic() + self._plan.planning.time_limit_s + self._settings.solve_grace_s
+        fence = monotonic() + self._work.limit_s + self._settings.solve_grace_s
         next_extension = monotonic() + every
         while not self._over.wait(min(LOOK_S, every)):
             if monotonic() > fence:
@@ -65,26 +65,26 @@ class Lease:
 
     def _still_held(self, extend: bool) -> bool:
         """A store that cannot be reached for the moment is no reason to stop."""
-        plan = self._plan
+        work = self._work
         try:
             if extend:
-                return self._store.extend(plan.id, plan.attempt, self._settings.lease_s)
-            return self._store.holds(plan.id, plan.attempt)
+                return self._store.extend(work.id, work.attempt, self._settings.lease_s)
+            return self._store.holds(work.id, work.attempt)
         except SQLAlchemyError as error:
             self._log.warning("lease_check_failed", error=repr(error))
             return True
 
     def _give_up(self) -> None:
-        limit_s = self._plan.planning.time_limit_s
+        kind = self._store.kind
         message = (
-            f"the solve was not over {self._settings.solve_grace_s:g} s after its time limit of "
-            f"{limit_s:g} s and was killed; try a longer time_limit_s or another solver"
+            f"{kind.doing} was not over {self._settings.solve_grace_s:g} s after its time limit of "
+            f"{self._work.limit_s:g} s and was killed; {kind.cure}"
         )
         try:
-            self._store.fail(self._plan.id, self._plan.attempt, "solve_overran", message)
-            self._announcer.announce(self._plan.id)
+            self._store.fail(self._work.id, self._work.attempt, kind.overran, message)
+            self._announcer.announce(self._work.id)
         finally:
-            self._die("solve_overran")
+            self._die(kind.overran)
 
     def _die(self, why: str) -> None:
         if not self._over.is_set():

@@ -5,41 +5,55 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from time import monotonic
 from typing import Any
 
 from celery import Celery, Task, signals
 
 from monkeytree.adapters.logs import bound, configure_logs, logger
-from monkeytree.adapters.queue import SOLVE_TASK, make_celery
+from monkeytree.adapters.queue import SOLVE, SOLVE_TASK, VALIDATE, VALIDATE_TASK, make_celery
 from monkeytree.adapters.settings import Settings
+from monkeytree.adapters.simulator import why_not
 from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 
 from .reaper import expire_dead
 from .solve import Bench
+from .validate import Track
 
 #: Importing solvers in a fresh child may take this long on a busy machine.
 CHILD_START_S = 60.0
+#: What a worker is called in its heartbeats, by the queue it serves.
+BEATS_AS = {SOLVE: "worker", VALIDATE: "validator"}
+#: What a validator lacks is looked for this often.
+PROBE_EVERY_S = 10.0
 
 
 def make_worker(settings: Settings) -> Celery:
     """The Celery application with its tasks; nothing is opened before the children have forked."""
     app = make_celery(settings)
     app.conf.worker_proc_alive_timeout = CHILD_START_S
-    bench = Bench(settings)
+    bench, track = Bench(settings), Track(settings)
 
     def solve(self: Task, plan_id: str) -> None:
         request_id = (self.request.headers or {}).get("monkeytree_request_id", "")
         with bound(request_id=request_id, plan_id=plan_id):
             bench.solve(plan_id)
 
+    def validate(self: Task, validation_id: str) -> None:
+        request_id = (self.request.headers or {}).get("monkeytree_request_id", "")
+        with bound(request_id=request_id, validation_id=validation_id):
+            track.validate(validation_id)
+
     app.task(solve, bind=True, name=SOLVE_TASK)
+    app.task(validate, bind=True, name=VALIDATE_TASK)
 
     def start_child(**_: Any) -> None:
-        bench.warm_up()
+        if SOLVE in app.amqp.queues.consume_from:
+            bench.warm_up()
 
     def start_beating(sender: Any, **_: Any) -> None:
-        _beat_from(sender.timer, settings)
+        _beat_from(sender.timer, settings, set(app.amqp.queues.consume_from))
 
     def set_up_logs(**_: Any) -> None:
         configure_logs(settings.log_level)
@@ -52,23 +66,41 @@ def make_worker(settings: Settings) -> Celery:
     return app
 
 
-def _beat_from(timer: Any, settings: Settings) -> None:
+def _beat_from(timer: Any, settings: Settings, queues: set[str]) -> None:
     """Beat from the parent's event loop: it is alive when its loop is. It also looks for dead children.
 
     The loop also forks the children, so no connection may stay open between beats.
     """
-    name = f"worker:{socket.gethostname()}:{os.getpid()}"
+    me = f"{socket.gethostname()}:{os.getpid()}"
     store = Store(settings.database_url, busy_s=1.0, pooled=False)
+    probe = _Probe(settings.validation_python)
 
     def beat() -> None:
         try:
-            store.beat(name)
+            for queue in queues:
+                store.beat(f"{BEATS_AS[queue]}:{me}", probe.look() if queue == VALIDATE else None)
             expire_dead(store)
         except Exception as error:  # noqa: BLE001 - a missed beat must not end the worker; /readyz tells
             logger(__name__).warning("heartbeat_missed", error=repr(error))
 
     beat()
     timer.call_repeatedly(settings.heartbeat_s, beat)
+
+
+class _Probe:
+    """What replays lack here, looked for now and then."""
+
+    def __init__(self, python: str) -> None:
+        self._python = python
+        self._found: str | None = None
+        self._next = 0.0
+
+    def look(self) -> str | None:
+        """The cure, or None where replays can run."""
+        if monotonic() >= self._next:
+            self._next = monotonic() + PROBE_EVERY_S
+            self._found = why_not(self._python)
+        return self._found
 
 
 def _from_environment() -> Celery:

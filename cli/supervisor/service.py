@@ -1,4 +1,4 @@
-"""The whole service on one machine: Valkey, API, worker and reaper as one process tree."""
+"""The whole service on one machine: Valkey, API, workers and reaper as one process tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from monkeytree.adapters.queue import QUEUES
+from monkeytree.adapters.queue import SOLVE, VALIDATE
 from monkeytree.adapters.settings import Settings
 
 from .broker import Broker
@@ -47,8 +47,8 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server(address[:2], family=family, backlog=1024)
 
 
-def children(settings: Settings, listener: socket.socket) -> tuple[Spec, Spec, Spec]:
-    """API, worker and reaper."""
+def children(settings: Settings, listener: socket.socket) -> tuple[Spec, ...]:
+    """API, worker, validator and reaper."""
     env = settings.environ()
     gunicorn = f"gunicorn --worker-class {WORKER} --threads 64 --bind fd://{listener.fileno()}"
     api = Spec(
@@ -57,17 +57,27 @@ def children(settings: Settings, listener: socket.socket) -> tuple[Spec, Spec, S
         env=env,
         pass_fds=(listener.fileno(),),
     )
-    celery = f"celery --quiet --app monkeytree.workers.main worker --queues {','.join(QUEUES)}"
-    pool = f"--pool prefork --concurrency {settings.worker_concurrency} --without-gossip --without-mingle"
-    worker = Spec(
-        name="worker",
+    # a replay uses all cores by itself, and no solve may wait for it: one at a time, in a worker of its own
+    return (
+        api,
+        _worker("worker", SOLVE, settings.worker_concurrency, settings),
+        _worker("validator", VALIDATE, 1, settings),
+        Spec(name="reaper", command=_module("monkeytree.workers.reaper"), env=env),
+    )
+
+
+def _worker(name: str, queue: str, concurrency: int, settings: Settings) -> Spec:
+    """A Celery worker of one queue."""
+    celery = f"celery --quiet --app monkeytree.workers.main worker --queues {queue} --hostname {name}@%h"
+    pool = f"--pool prefork --concurrency {concurrency} --without-gossip --without-mingle"
+    return Spec(
+        name=name,
         command=_module(f"{celery} {pool} --loglevel {settings.log_level}"),
         # we may run as root (containers, fresh machines), and a user of `serve` cannot change that here
-        env={**env, "PYTHONWARNINGS": "ignore:You're running the worker"},
+        env={**settings.environ(), "PYTHONWARNINGS": "ignore:You're running the worker"},
         # SIGTERM lets a short solve end; SIGQUIT puts the others back, the next start takes them up
         stops=((signal.SIGTERM, 4.0), (signal.SIGQUIT, 4.0)),
     )
-    return api, worker, Spec(name="reaper", command=_module("monkeytree.workers.reaper"), env=env)
 
 
 def _module(words: str, *more: str) -> tuple[str, ...]:

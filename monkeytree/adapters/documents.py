@@ -1,4 +1,4 @@
-"""Times as documents write them (RFC 3339, UTC), and documents that need only a plan's row."""
+"""Times as documents write them (RFC 3339, UTC), and documents that need only a row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from monkeytree.wire.plan import dump_plan_in_work
 
 from .rows import PlanRow
+from .validating import ValidationRow
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
@@ -61,7 +62,27 @@ def plan_summary(row: PlanRow) -> dict[str, Any]:
     }
 
 
-def _failure(row: PlanRow) -> dict[str, str] | None:
+def validation_summary(row: ValidationRow) -> dict[str, Any]:
+    """A validation as lists show it: without its report."""
+    return {
+        "id": row.id,
+        "snapshot_id": row.snapshot_id,
+        "plan_id": row.plan_id,
+        "cluster": row.cluster,
+        "options": row.options.document(),
+        "created_at": utc_text(row.created_at),
+        "state": row.state,
+        "progress": row.progress,
+        "failure": _failure(row),
+        "isolated": row.isolated,
+        "claims_hold": row.claims_hold,
+        "attempt": row.attempt,
+        "started_at": None if row.started_at is None else utc_text(row.started_at),
+        "finished_at": None if row.finished_at is None else utc_text(row.finished_at),
+    }
+
+
+def _failure(row: PlanRow | ValidationRow) -> dict[str, str] | None:
     if row.failure_code is None:
         return None
     return {"code": row.failure_code, "message": row.failure_message or ""}

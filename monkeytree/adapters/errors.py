@@ -49,13 +49,31 @@ class StaleSnapshot(MonkeyTreeError):
         )
 
 
+class UnknownValidation(MonkeyTreeError):
+    """No validation of that id."""
+
+    code = "unknown_validation"
+
+    def __init__(self, validation_id: str) -> None:
+        super().__init__(f"no validation has the id {validation_id!r}; GET /v1/validations lists them")
+
+
+class PlanNotReady(MonkeyTreeError):
+    """Only a ready plan can be replayed."""
+
+    code = "plan_not_ready"
+
+    def __init__(self, plan_id: str, state: str) -> None:
+        super().__init__(f"plan {plan_id} is {state!r}; only a ready plan has flows to replay")
+
+
 class NotCancellable(MonkeyTreeError):
-    """Only a queued or solving plan can be cancelled."""
+    """Only what is queued or being worked on can be cancelled."""
 
     code = "not_cancellable"
 
-    def __init__(self, plan_id: str, state: str) -> None:
-        super().__init__(f"plan {plan_id} is {state!r}; only a queued or solving plan can be cancelled")
+    def __init__(self, noun: str, its_id: str, state: str, doing: str) -> None:
+        super().__init__(f"{noun} {its_id} is {state!r}; only a queued or {doing} {noun} can be cancelled")
 
 
 class IdempotencyKeyReused(MonkeyTreeError):

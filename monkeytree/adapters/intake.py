@@ -9,6 +9,7 @@ from sqlalchemy import Connection, or_, select, update
 from monkeytree.snapshot import Planning
 
 from .errors import StaleSnapshot, UnknownSnapshot
+from .paging import newest_first
 from .rows import (
     Page,
     Part,
@@ -92,16 +93,7 @@ class Intake(Part):
         limit: int = 50,
     ) -> Page:
         """Snapshots by ``taken_at``, newest first; ``clusters`` None means all."""
-        at = snapshots.c.taken_at
-        query = select(snapshots).order_by(at.desc(), snapshots.c.id.desc()).limit(limit + 1)
-        if clusters is not None:
-            query = query.where(snapshots.c.cluster.in_(clusters))
-        if since is not None:
-            query = query.where(at >= since)
-        if until is not None:
-            query = query.where(at < until)
-        if after is not None:
-            query = query.where(or_(at < after[0], (at == after[0]) & (snapshots.c.id < after[1])))
+        query = newest_first(snapshots, "taken_at", clusters, since, until, after, limit)
         with self.reading() as connection:
             rows = [SnapshotRow(**row._mapping) for row in connection.execute(query)]
         return page_of(rows, limit, "taken_at")

@@ -1,6 +1,6 @@
 """The queue: Celery on Valkey or Redis, as a wake-up only.
 
-A message is the id of a plan; the plan row in the store is the truth. A message that comes twice
+A message is the id of a plan or a validation; the row in the store is the truth. A message that comes twice
 finds nothing to claim, one that is lost is sent again by the reaper. The settings and why they stand
 so: docs/adr/0003-queue-as-wake-up.md.
 """
@@ -16,17 +16,17 @@ from redis.exceptions import RedisError
 
 from monkeytree import limits
 
+from .leased import Work
 from .redis import TIMEOUT_S, connect, for_celery
-from .rows import PlanRow
 from .settings import Settings
 
 SOLVE = "solve"
-#: All queues a worker must be told to listen to; docker-compose.yml names the same (tested equal).
-QUEUES = (SOLVE,)
+VALIDATE = "validate"
+#: All queues workers must be told to listen to; docker-compose.yml names the same (tested equal).
+QUEUES = (SOLVE, VALIDATE)
 SOLVE_TASK = "monkeytree.solve"
+VALIDATE_TASK = "monkeytree.validate"
 PRIORITY_STEPS = 10
-#: Kombu keeps a list for each priority; 0 is served first.
-QUEUE_KEYS = (SOLVE, *(f"{SOLVE}\x06\x16{step}" for step in range(1, PRIORITY_STEPS)))
 #: After a failed publish the broker is left alone for this long: each try costs up to its timeout.
 PAUSE_S = 1.0
 #: A task's last resort, above any `planning.time_limit_s` with its grace: the worker ends a solve itself and
@@ -78,8 +78,16 @@ def make_celery(settings: Settings) -> Celery:
     return app
 
 
-class SolveQueue:
-    """Wakes workers up; every method returns within about a second, also with the broker down."""
+def queue_keys(queue: str) -> tuple[str, ...]:
+    """Kombu keeps a list for each priority; 0 is served first."""
+    return (queue, *(f"{queue}\x06\x16{step}" for step in range(1, PRIORITY_STEPS)))
+
+
+class TaskQueue:
+    """Wakes workers; every method returns within about a second, also with the broker down."""
+
+    name: str
+    task: str
 
     def __init__(self, settings: Settings) -> None:
         self._celery = make_celery(settings)
@@ -89,38 +97,38 @@ class SolveQueue:
         self._grace_s = settings.solve_grace_s
         self._paused_until = 0.0
 
-    def publish(self, plan: PlanRow, *, priority: int = 0) -> bool:
-        """Send the plan's id to the workers; False when the broker cannot be reached.
+    def publish(self, work: Work, *, priority: int = 0) -> bool:
+        """Send the id of a row to the workers; False when the broker cannot be reached.
 
         A failure loses nothing: the row is stored and the reaper publishes it later.
         """
-        limit_s = plan.planning.time_limit_s + self._grace_s + FENCE_MARGIN_S
+        limit_s = work.limit_s + self._grace_s + FENCE_MARGIN_S
         return self._attempt(
             lambda: self._celery.send_task(
-                SOLVE_TASK,
-                args=[plan.id],
-                task_id=plan.id,
-                queue=SOLVE,
+                self.task,
+                args=[work.id],
+                task_id=work.id,
+                queue=self.name,
                 priority=priority,
-                headers={"monkeytree_request_id": plan.request_id or "", "monkeytree_plan_id": plan.id},
+                headers={"monkeytree_request_id": work.request_id or ""},
                 time_limit=min(HARD_LIMIT_S, int(limit_s)),
                 ignore_result=True,
                 retry=False,
             )
         )
 
-    def revoke(self, plan_id: str) -> bool:
-        """Kill the process that solves the plan; False when the broker cannot be reached.
+    def revoke(self, its_id: str) -> bool:
+        """Kill the process that works on it; False when the broker cannot be reached.
 
         A failure is no harm: the worker looks at the row itself and stops within a second or two.
         """
-        return self._attempt(lambda: self._broadcast_revoke(plan_id))
+        return self._attempt(lambda: self._broadcast_revoke(its_id))
 
     def depth(self) -> int | None:
         """Messages that wait; None when the broker cannot be reached."""
         try:
             pipeline = self._redis.pipeline(transaction=False)
-            for key in QUEUE_KEYS:
+            for key in queue_keys(self.name):
                 pipeline.llen(key)
             return sum(int(length) for length in pipeline.execute())
         except RedisError:
@@ -143,8 +151,22 @@ class SolveQueue:
             return False
         return True
 
-    def _broadcast_revoke(self, plan_id: str) -> None:
+    def _broadcast_revoke(self, its_id: str) -> None:
         with self._celery.connection_for_write() as connection:
             # a broadcast retries for ever on a dead broker: make sure of the broker first
             connection.ensure_connection(**_ONE_TRY, timeout=TIMEOUT_S)
-            self._celery.control.revoke(plan_id, terminate=True, signal="SIGKILL", connection=connection)
+            self._celery.control.revoke(its_id, terminate=True, signal="SIGKILL", connection=connection)
+
+
+class SolveQueue(TaskQueue):
+    """Plans to solve."""
+
+    name = SOLVE
+    task = SOLVE_TASK
+
+
+class ValidateQueue(TaskQueue):
+    """Validations to run."""
+
+    name = VALIDATE
+    task = VALIDATE_TASK

@@ -49,6 +49,11 @@ class PlanRow:
         return self.state in LIVE_STATES
 
     @property
+    def limit_s(self) -> float:
+        """Seconds the work on it may take, by its own options."""
+        return self.planning.time_limit_s
+
+    @property
     def tag(self) -> str:
         """Changes whenever the plan's document does (an entity tag)."""
         return f"{self.id}.{self.state}.{self.attempt}"
@@ -120,7 +125,7 @@ def unpack(body: bytes) -> bytes:
 
 
 def new_id() -> str:
-    """A random plan id."""
+    """A random id of a plan or a validation."""
     return str(uuid.uuid4())
 
 

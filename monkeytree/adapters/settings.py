@@ -53,7 +53,8 @@ class Settings:
     solve_grace_s: float = _setting(
         60.0,
         "MONKEYTREE_SOLVE_GRACE_S",
-        "A solve that is not over this long after its `planning.time_limit_s` is killed, the plan `failed`.",
+        "A solve that is not over this long after its `planning.time_limit_s` is killed, the plan `failed`; "
+        "so is a replay after its `timeout_s`.",
     )
     max_wait_s: float = _setting(
         30.0, "MONKEYTREE_MAX_WAIT_S", "Longest `?wait=`; longer ones are cut to it."
@@ -88,6 +89,12 @@ class Settings:
     )
     planner: str = _setting(
         "monkeytree.planner:make_plan", "MONKEYTREE_PLANNER", "The planning function, `module:function`."
+    )
+    validation_python: str = _setting(
+        "",
+        "MONKEYTREE_VALIDATION_PYTHON",
+        "Python interpreter with `monkeytree[validation]` (ns-3) that replays run with; "
+        "empty: the one of the process itself.",
     )
     log_level: str = _setting("info", "MONKEYTREE_LOG_LEVEL", "`debug`, `info`, `warning` or `error`.")
 

@@ -1,12 +1,13 @@
 """The store: everything that must last, in SQLite or PostgreSQL.
 
-One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (one plan's life),
-:mod:`.history` (lists and figures), :mod:`.tokens` and :mod:`.replays`.
+One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (one plan's life, with
+:mod:`.leased`), :mod:`.history` (lists and figures), :mod:`.tokens` and :mod:`.replays`; validations
+have a life of their own in :mod:`.validating`.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import select, text
+from sqlalchemy import Connection, select, text, update
 
 from .engine import make_engine, make_folder
 from .errors import StoreVersionMismatch
@@ -14,8 +15,9 @@ from .history import History
 from .intake import Intake
 from .replays import Replays
 from .solving import Solving
-from .tables import SCHEMA_VERSION, metadata, schema_version
+from .tables import MIGRATIONS, SCHEMA_VERSION, metadata, schema_version
 from .tokens import Tokens
+from .validating import Validations
 
 __all__ = ["Store"]
 
@@ -28,12 +30,13 @@ class Store(Intake, Solving, History, Tokens, Replays):
 
     def __init__(self, url: str, *, busy_s: float = 10.0, pooled: bool = True) -> None:
         self.engine = make_engine(url, busy_s=busy_s, pooled=pooled)
+        self.validations = Validations(self.engine)
 
     def create(self) -> None:
-        """Make the tables if they are missing; may run in several processes at once.
+        """Make the tables if they are missing, or bring older ones up; may run in several processes at once.
 
         Raises:
-            StoreVersionMismatch: they are those of another release.
+            StoreVersionMismatch: they are those of a newer release.
         """
         make_folder(self.engine)
         with self.writing() as connection:
@@ -43,11 +46,20 @@ class Store(Intake, Solving, History, Tokens, Replays):
             versions = connection.execute(select(schema_version.c.version)).scalars().all()
             if not versions:
                 connection.execute(self.insert(schema_version).values(version=SCHEMA_VERSION))
-            elif versions != [SCHEMA_VERSION]:
-                raise StoreVersionMismatch(
-                    f"the store {self.engine.url!r} has version {max(versions)}, this release needs "
-                    f"{SCHEMA_VERSION}: use another DATABASE_URL or the matching release"
-                )
+            else:
+                self._migrate(connection, max(versions))
+
+    def _migrate(self, connection: Connection, version: int) -> None:
+        if version > SCHEMA_VERSION:
+            raise StoreVersionMismatch(
+                f"the store {self.engine.url!r} has version {version}, this release needs "
+                f"{SCHEMA_VERSION}: use another DATABASE_URL or the matching release"
+            )
+        for older in range(version, SCHEMA_VERSION):
+            for statement in MIGRATIONS[older]:
+                connection.exec_driver_sql(statement)
+        if version < SCHEMA_VERSION:
+            connection.execute(update(schema_version).values(version=SCHEMA_VERSION))
 
     def close(self) -> None:
         """Close all connections."""

@@ -244,6 +244,25 @@ def test_creating_is_safe_to_repeat_and_at_once(url: str) -> None:
     assert failures == []
 
 
+def test_a_store_of_the_first_version_is_brought_up(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/old.db")
+    store.create()
+    with store.writing() as connection:
+        for statement in (
+            "DROP TABLE validation_bodies", "DROP TABLE validations",
+            "ALTER TABLE heartbeats DROP COLUMN note", "UPDATE schema_version SET version = 1",
+        ):  # fmt: skip
+            connection.exec_driver_sql(statement)
+    plan = submit(store, "c", "a").plan
+    for _ in range(2):
+        store.create()
+    assert store.plan(plan.id).state == "queued"
+    store.beat("validator:h:1", "no ns-3")
+    assert store.notes("validator", 60.0) == ["no ns-3"]
+    assert store.validations.list_validations().items == ()
+    store.close()
+
+
 def test_the_store_of_another_release_is_refused(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path}/old.db")
     store.create()

@@ -11,7 +11,7 @@ import pytest
 
 from monkeytree.adapters import notify
 from monkeytree.adapters.notify import Announcer, Notifier
-from monkeytree.adapters.queue import QUEUE_KEYS, SolveQueue, make_celery
+from monkeytree.adapters.queue import SOLVE, SolveQueue, make_celery, queue_keys
 from monkeytree.adapters.rows import PlanRow
 from monkeytree.adapters.settings import Settings
 from monkeytree.snapshot import Planning
@@ -36,7 +36,7 @@ def test_a_message_is_the_plan_id_and_waits_by_priority(valkey: Valkey) -> None:
     assert queue.publish(replace(PLAN, id="p2"), priority=5)
     assert queue.depth() == 2
     client = valkey.client()
-    keys = [key for key in QUEUE_KEYS if client.exists(key)]
+    keys = [key for key in queue_keys(SOLVE) if client.exists(key)]
     assert keys == ["solve", "solve\x06\x165"]
     assert '"id": "p1"' in str(client.lindex("solve", 0))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import psutil
 import pytest
+
+from monkeytree.adapters.simulator import why_not
 
 from .running import monkeytree
 from .serving import ROOT, environment, eventually
@@ -30,7 +34,24 @@ def test_the_demo_plans_checks_and_leaves_nothing(tmp_path: Path) -> None:
     ):
         assert words in done.stdout
     assert "independent checker: the plan holds" in done.stdout
+    if why_not() is None or os.environ.get("MONKEYTREE_REQUIRE_NS3") == "1":
+        assert "isolated at packet level: all" in done.stdout
+        assert "before the moves" in done.stdout
+    else:
+        assert "no packet-level replay" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_without_ns3_the_demo_says_what_is_missing_and_holds(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    done = monkeytree("demo", "--prepare", "false", MONKEYTREE_VALIDATION_PYTHON=bare)
+    assert done.returncode == 0, done.stderr + done.stdout
+    words = " ".join(done.stdout.split())
+    assert words.index("independent checker: the plan holds") < words.index("installing that now")
+    assert "no packet-level replay: the ns3 wheel and cppyy are not installed" in words
+    assert "pip install 'monkeytree[validation]'" in words
 
 
 @pytest.mark.slow

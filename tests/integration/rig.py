@@ -105,11 +105,19 @@ class Rig:
 
     def worker(self, *, wait: bool = True) -> subprocess.Popen[bytes]:
         """A Celery worker as `serve` and docker-compose.yml start it; waits for a beat of its own."""
+        return self._consumer("worker", "solve", wait)
+
+    def validator(self, *, wait: bool = True) -> subprocess.Popen[bytes]:
+        """A Celery worker for replays."""
+        return self._consumer("validator", "validate", wait)
+
+    def _consumer(self, name: str, queue: str, wait: bool) -> subprocess.Popen[bytes]:
         started = time.time()
-        command = ["-m", "celery", "-A", "monkeytree.workers.main", "worker", "-Q", "solve"]
-        child = self.spawn("worker", [*command, "--without-gossip", "--without-mingle"])
+        command = ["-m", "celery", "-A", "monkeytree.workers.main", "worker", "-Q", queue]
+        command += ["--hostname", f"{name}@%h", "--concurrency", "1", "--without-gossip", "--without-mingle"]
+        child = self.spawn(name, command)
         if wait:
-            eventually(lambda: _beat_since(self.store, started), "the worker beats")
+            eventually(lambda: _beat_since(self.store, name, started), f"the {name} beats")
         return child
 
     def reaper(self) -> subprocess.Popen[bytes]:
@@ -148,8 +156,8 @@ class Rig:
         self.valkey.kill()
 
 
-def _beat_since(store: Store, started: float) -> bool:
-    age = store.beat_age_s("worker")
+def _beat_since(store: Store, name: str, started: float) -> bool:
+    age = store.beat_age_s(name)
     return age is not None and age < time.time() - started
 
 

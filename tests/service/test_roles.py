@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -23,6 +24,10 @@ ALLOWED = {
     "getPlan": ANY,
     "listPlans": ANY,
     "cancelPlan": {"scheduler"},
+    "submitValidation": {"scheduler", "researcher"},
+    "listValidations": {"scheduler", "researcher"},
+    "getValidation": {"scheduler", "researcher"},
+    "cancelValidation": {"scheduler", "researcher"},
 }
 OPEN = {"getHealth", "getReadiness", "getMetrics"}
 
@@ -40,8 +45,10 @@ def test_every_route_is_a_call_or_a_page(app: Flask) -> None:
 def _status(client_of: Clients, call_id: str, **of: str) -> int:
     call = CALLS[call_id]
     client = client_of(of["role"]) if "role" in of else client_of(token=of["token"])
-    path = call.path.replace("<string:plan_id>", str(uuid.uuid4())).replace("<string:snapshot_id>", "0" * 64)
-    body = {"submitSnapshot": snapshot(), "submitPlan": {"snapshot_id": "0" * 64}}.get(call_id)
+    path = call.path.replace("<string:snapshot_id>", "0" * 64)
+    path = re.sub("<string:(plan_id|validation_id)>", str(uuid.uuid4()), path)
+    asked = {"snapshot_id": "0" * 64}
+    body = {"submitSnapshot": snapshot(), "submitPlan": asked, "submitValidation": asked}.get(call_id)
     return client.open(path, method=call.method, json=body).status_code
 
 
@@ -57,7 +64,8 @@ def test_role_by_call(client_of: Clients, call_id: str, role: str) -> None:
 def test_no_token_and_an_unknown_one(app: Flask, client_of: Clients, call_id: str) -> None:
     assert _status(client_of, call_id, token="mt_nobody") == 401
     call = CALLS[call_id]
-    answer = client_without_token(app).open(call.path.replace("<string:plan_id>", "x"), method=call.method)
+    path = re.sub("<string:(plan_id|validation_id)>", "x", call.path)
+    answer = client_without_token(app).open(path, method=call.method)
     assert answer.status_code == 401
     assert answer.json["code"] == "unauthenticated"
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")

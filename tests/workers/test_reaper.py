@@ -31,8 +31,8 @@ def queue(parts: Rig) -> SolveQueue:
 
 
 @pytest.fixture
-def reaper(parts: Rig, queue: SolveQueue) -> Reaper:
-    return Reaper(parts.settings, parts.store, queue, Announcer(parts.settings.redis_url))
+def reaper(parts: Rig) -> Reaper:
+    return Reaper(parts.settings, parts.store, Announcer(parts.settings.redis_url))
 
 
 def submit(parts: Rig, name: str) -> Receipt:
