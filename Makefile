@@ -45,6 +45,7 @@ bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory
 
 fidelity: setup-dev ## docs/fidelity.md: public packet runs beside ours (needs the extra `validation`)
 	$(py) tools/fidelity.py
+	$(py) tools/isolation.py 300 >> docs/fidelity.md
 
 serve: setup-run ## the service on http://127.0.0.1:8080 (DATA=DIR keeps it elsewhere)
 	@$(py) -m monkeytree.cli serve $(if $(DATA),--data $(DATA))

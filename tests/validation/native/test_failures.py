@@ -143,15 +143,19 @@ def test_a_child_does_not_outlive_its_parent(tmp_path: Path) -> None:
     scene = tmp_path / "scenario.json"
     scene.write_text(json.dumps(ENDLESS))
     told = tmp_path / "told"
-    command = (
-        f"{sys.executable} -m monkeytree.validation.child --attached {scene} 2> {told} & echo $!; sleep 600"
-    )
-    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        child = int(shell.stdout.readline())
-        _wait(lambda: "ready" in told.read_text())
-        shell.kill()
-        _wait(lambda: not _words(child))
+    start = "import subprocess, sys, time; command, told = sys.argv[1:-1], open(sys.argv[-1], 'w')\n"
+    start += "print(subprocess.Popen(command, stdout=told, stderr=told).pid, flush=True); time.sleep(300)"
+    command = [sys.executable, "-m", "monkeytree.validation.child", "--attached", str(scene)]
+    starter = [sys.executable, "-c", start, *command, str(told)]
+    with subprocess.Popen(starter, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None
+            child = int(parent.stdout.readline())
+            _wait(lambda: "ready" in told.read_text() or not _words(child))
+            assert _words(child), told.read_text()
+        finally:
+            parent.kill()
+    _wait(lambda: not _words(child))
 
 
 def _wait(true: Callable[[], bool]) -> None:
