@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .counts import Counts, score
+from .errors import SolverFailed, SolverUnavailable
 from .optimise import Answer, Optimiser, unmoved
 from .plan import ObjectiveName
 from .problem import Problem, state_problem
@@ -70,12 +71,19 @@ class Strategy:
         if split is not None and (split.answer.objective_proved or self.bench.only == SPLIT):
             return self._finish(split)
         if size <= LARGE and self.bench.allows_whole and self._left() > 0:
-            optimiser = self._optimiser(whole)
-            if split is None:
-                optimiser.start = carried_over(self._compromise(whole), whole)
-            found = Found(whole, optimiser.best(self._tie_deadline))
-            return found if split is None else self._better(split, found)
+            return self._solve_whole(whole, split)
         return self._finish(split) if split is not None else self._compromise(whole)
+
+    def _solve_whole(self, whole: Problem, split: Found | None) -> Found:
+        """The whole program, beside what a split has found already."""
+        optimiser = self._optimiser(whole)
+        if split is None:
+            optimiser.start = carried_over(self._compromise(whole), whole)
+            return Found(whole, optimiser.best(self._tie_deadline))
+        try:
+            return self._better(split, Found(whole, optimiser.best(self._tie_deadline)))
+        except (SolverUnavailable, SolverFailed):
+            return self._finish(split)
 
     def _search(self, whole: Problem, effort: int, above: int = 0, below: int | None = None) -> Finding:
         """One search, if the solver asked for includes it."""
@@ -91,6 +99,15 @@ class Strategy:
         return finding
 
     def _finish(self, found: Found) -> Found:
+        """The rest of the objective, as far as the solver takes the size of the programs for it."""
+        try:
+            return self._finished(found)
+        except (SolverUnavailable, SolverFailed):
+            if self._beyond_cap(found):
+                raise
+            return self._as_proved(replace(found, answer=replace(found.answer, ties_proved=False)))
+
+    def _finished(self, found: Found) -> Found:
         """The rest of the objective, in the whole program where it can be built."""
         whole, answer = found.problem, found.answer
         capped = self._beyond_cap(found)

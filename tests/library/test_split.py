@@ -139,3 +139,12 @@ def test_the_search_leaves_the_programs_their_time() -> None:
     plan = planned(document, solver="auto", time_limit_s=8)
     assert_holds(document, plan)
     assert (plan.status, plan.moves_needed) == ("optimal", 111)
+
+
+def test_a_licence_too_small_for_the_ties_does_not_cost_the_proof() -> None:
+    """Gurobi's restricted licence takes the split programs of 2,048 cold GPUs, not the whole for its ties."""
+    loaded = monkeytree.load_snapshot(INSTANCES / "cold-32x8-l2-seq-100.json")
+    plan = monkeytree.make_plan(loaded, solver="gurobi", time_limit_s=60)
+    assert (plan.status, plan.moves_needed, plan.lower_bound) == ("optimal", 34, 34)
+    assert not plan.objective.ties_proved
+    assert monkeytree.check(loaded, plan) == []
