@@ -166,21 +166,11 @@ def state_problem(
         for index, (job, group) in enumerate(snapshot.groups)
     ]
     sites, site_of = _sites(snapshot, rack_at, _slots_fixed(snapshot, immovable), split_nodes)
-    sites_by_class = defaultdict(list)
-    for index, site in enumerate(sites):
-        if site.accepts:
-            sites_by_class[site.node_class].append(index)
-
     fixed: Counter[tuple[int, int]] = Counter()
     pod_fixed: Counter[int] = Counter()
     members: list[Member] = []
     job_index = {job.id: index for index, job in enumerate(snapshot.jobs)}
-    classes = {job.id: accepted_classes(snapshot, job) for job in snapshot.jobs}
-    # Jobs of the same classes share one tuple: at 65,536 GPUs it has a thousand sites.
-    entries = {
-        names: tuple(site for name in sorted(names) for site in sites_by_class[name])
-        for names in set(classes.values())
-    }
+    entries = _entries(snapshot, sites)
     for index, (job, group) in enumerate(snapshot.groups):
         racks = [rack_at[node] for node in group.workers]
         pods = [pod_of[rack] for rack in racks] if pod_of else []
@@ -188,7 +178,7 @@ def state_problem(
         loose = any(times > 1 for times in (*by_rack.values(), *by_pod.values()))
         changeable = index in chosen and may_change(job, group)
         if changeable and (loose or len(group.pinned) < len(group.workers)):
-            entry = entries[classes[job.id]]
+            entry = entries[job.id]
             members.append(
                 _member(snapshot, index, job_index[job.id], group, site_of, entry, by_rack, by_pod, loose)
             )
@@ -213,6 +203,22 @@ def state_problem(
         restart_s=snapshot.planning.restart_s,
         max_moves=snapshot.planning.max_moves,
     )
+
+
+def _entries(snapshot: Snapshot, sites: Sequence[Site]) -> dict[str, tuple[int, ...]]:
+    """Sites the workers of each job may enter; jobs of the same classes share one tuple, since at 65,536
+    GPUs it has a thousand sites.
+    """
+    accepting: dict[str, list[int]] = defaultdict(list)
+    for index, site in enumerate(sites):
+        if site.accepts:
+            accepting[site.node_class].append(index)
+    classes = {job.id: accepted_classes(snapshot, job) for job in snapshot.jobs}
+    shared = {
+        names: tuple(site for name in sorted(names) for site in accepting[name])
+        for names in set(classes.values())
+    }
+    return {job: shared[names] for job, names in classes.items()}
 
 
 def job_slots(job: Job) -> int:
