@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import growth, service, sizes, solving
+from . import growth, packets, service, sizes, solving
 from .measure import machine
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = ("churn", "authors", "cold", "service", "sizes", "growth")
+SECTIONS = ("churn", "authors", "cold", "service", "sizes", "growth", "packets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,12 @@ class Effort:
     cold_gpus: int
     growth_states: int
     growth_seconds: float
+    packet_mb: float
+    packet_runs: int
 
 
-FULL = Effort(300, 8.0, 20, 5, 200, 65_536, 150, 4.0)
-QUICK = Effort(40, 0.7, 3, 3, 40, 4_096, 15, 0.3)
+FULL = Effort(300, 8.0, 20, 5, 200, 65_536, 150, 4.0, 100, 3)
+QUICK = Effort(40, 0.7, 3, 3, 40, 4_096, 15, 0.3, 10, 1)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -83,6 +85,8 @@ def run(sections: set[str], effort: Effort, seed: int, instances: Path, figure: 
         sizes.report(seed, effort.repeats, quick=quick)
     if "growth" in sections:
         growth.report(seed, effort.growth_states, effort.growth_seconds, figure)
+    if "packets" in sections:
+        packets.report(effort.packet_mb, effort.packet_runs)
 
 
 if __name__ == "__main__":

@@ -156,11 +156,18 @@ def _result(replay: Any, scenario: PacketScenario) -> dict[str, Any]:
             "events": int(totals.events),
             "cpu_s": round(totals.cpu_s, 6),
             "finished": bool(totals.finished),
+            **_skipped(scenario, totals),
         },
     }
     if scenario.parameters["sample_us"]:
         document["samples"] = _samples(replay, scenario, ports)
     return document
+
+
+def _skipped(scenario: PacketScenario, totals: Any) -> dict[str, Any]:
+    if not scenario.parameters["fast_forward"]:
+        return {}
+    return {"skipped_ns": _ns(totals.skipped_ns), "skips": int(totals.skips)}
 
 
 def _port(port: Any) -> dict[str, Any]:

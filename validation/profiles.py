@@ -92,6 +92,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     _parameter("min_rate_mbps", 100, "Mb/s", "least rate", _HPCC, 1e-3),
     _parameter("clamp", 0, "flag", "lower the target at every cut", _NIC, 0, 1),
     _parameter("sample_us", 0, "us", "sample all ports so often; 0 not", "ours"),
+    _parameter("fast_forward", 0, "flag", "skip what is steady and free; not with `sample_us`", "ours", 0, 1),
     _parameter("stop_us", 0, "us", "bound of simulated time; 0 is worked out", "ours"),
 )
 

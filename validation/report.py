@@ -8,6 +8,7 @@ from typing import Any
 from monkeytree.identity import snapshot_id
 
 from .network import Leaf
+from .profiles import resolve
 from .replay import Replay
 from .traffic import Knobs
 from .verdict import SLOWDOWN_LIMIT, FlowVerdict, Run, quantile
@@ -36,8 +37,13 @@ def report(found: Replay, params: Mapping[str, Any]) -> Document:
             "cpu_s": round(meter.cpu_s, 3),
             "processes": meter.processes,
             "parts_reused": meter.reused,
+            **({"skips": meter.skips, "skipped_ns": meter.skipped_ns} if _fast(params) else {}),
         },
     }
+
+
+def _fast(params: Mapping[str, Any]) -> bool:
+    return bool(resolve(params)["fast_forward"])
 
 
 def _knobs(knobs: Knobs) -> Document:

@@ -78,6 +78,8 @@ class Meter:
     cpu_s: float = 0.0
     processes: int = 0
     reused: int = 0
+    skips: int = 0
+    skipped_ns: float = 0.0
     work_done: float = 0.0
     work_total: float = 0.0
     running: dict[int, float] = field(default_factory=dict)
@@ -98,6 +100,8 @@ class Meter:
         totals = result["totals"]
         self.events += int(totals["events"])
         self.cpu_s += float(totals["cpu_s"])
+        self.skips += int(totals.get("skips", 0))
+        self.skipped_ns += float(totals.get("skipped_ns", 0))
         self.processes += 1
         self.work_done += work
         self.tell()

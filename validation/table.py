@@ -38,6 +38,12 @@ def print_report(console: Console, report: Document, limit: int = 12) -> None:
         f"{cost['parts_reused']} parts were the same as others[/dim]",
         highlight=False,
     )
+    if "skips" in cost:
+        console.print(
+            f"[dim]fast forward: {cost['skipped_ns'] / 1e3:,.0f} us of steady traffic skipped, "
+            f"in {cost['skips']} places[/dim]",
+            highlight=False,
+        )
 
 
 def _verdict(report: Document) -> str:

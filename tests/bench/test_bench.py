@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
 import monkeytree
-from bench import decisions, growth, paper, rivals, schedulers, sizes
+from bench import decisions, growth, packets, paper, rivals, schedulers, sizes
 from bench.__main__ import main
 from bench.churn import Cluster, Shape, cold, one_worker_a_gpu, states
 from bench.measure import quantile, spending
@@ -123,3 +123,17 @@ def test_a_cluster_that_ends_all_its_jobs_is_empty() -> None:
         cluster.end(name)
     assert cluster.used == 0
     assert cluster.degree == [0] * 6
+
+
+def test_the_large_packet_case_has_64_flows_of_which_no_two_share_a_link_of_data() -> None:
+    scenario = list(packets.cases(1))[-2].scenario
+    hops = [hop for flow in scenario["flows"] for hop in pairwise(flow["path"])]
+    assert (scenario["hosts"], len(scenario["flows"])) == (1024, 64)
+    assert max(Counter(hops).values()) == 1
+    assert all(len(flow["path"]) == 5 for flow in scenario["flows"])
+
+
+def test_packets_are_measured_or_left_out_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    packets.report(0.1, 1)
+    said = capsys.readouterr().out
+    assert "left out: " in said or "start-up" in said

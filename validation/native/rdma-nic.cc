@@ -3,6 +3,8 @@
  */
 #include "rdma-nic.h"
 
+#include "roce-fast-forward.h"
+
 #include "ns3/simulator.h"
 
 #include <algorithm>
@@ -39,6 +41,12 @@ RdmaNic::Configure(RdmaConfig* config,
     m_finished = finished;
     m_delivered = delivered;
     device->SetNic(this);
+}
+
+void
+RdmaNic::SetFastForward(RoceFastForward* fastForward)
+{
+    m_fastForward = fastForward;
 }
 
 void
@@ -242,6 +250,10 @@ RdmaNic::ReceiveAck(RoceFrame* frame)
     if (frame->cnp)
     {
         NotifyCongestion(qp);
+    }
+    if (m_fastForward)
+    {
+        m_fastForward->Acknowledged(qp);
     }
 }
 

@@ -13,6 +13,8 @@
 namespace ns3
 {
 
+class RoceFastForward;
+
 /**
  * The RDMA engine behind one port of a host: pacing, DCQCN, go-back-N.
  *
@@ -33,6 +35,8 @@ class RdmaNic : public Object
                    RoceNetDevice* device,
                    FlowCallback finished,
                    FlowCallback delivered);
+    /// From now on every ACK is shown to it.
+    void SetFastForward(RoceFastForward* fastForward);
     /// Posts a message for sending.
     void Post(RdmaQueuePair* qp);
     void Receive(RoceFrame* frame);
@@ -63,6 +67,7 @@ class RdmaNic : public Object
     RoceFrameQueue m_acks;    //!< ACKs that the pause of their class holds
     std::vector<RdmaQueuePair*> m_queuePairs;
     std::size_t m_next{0};
+    RoceFastForward* m_fastForward{nullptr};
     FlowCallback m_finished;
     FlowCallback m_delivered;
     TracedCallback<uint32_t, double> m_rateTrace;

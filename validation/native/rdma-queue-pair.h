@@ -7,6 +7,7 @@
 #include "dcqcn-notification-point.h"
 #include "dcqcn-reaction-point.h"
 
+#include "ns3/event-id.h"
 #include "ns3/object.h"
 
 #include <vector>
@@ -46,7 +47,13 @@ class RdmaQueuePair : public Object
     int64_t timeoutAt{0};
     uint64_t retransmits{0}; //!< frames sent again
     uint64_t cnpsReceived{0};
+    EventId startEvent;
     DcqcnReactionPoint reaction;
+
+    // Fast-forward
+    uint64_t skippedBytes{0}; //!< taken off the size
+    int64_t skippedTime{0};   //!< between its start and its end
+    int64_t skippedBefore{0}; //!< before its start
 
     // Receiver
     uint64_t expected{0};

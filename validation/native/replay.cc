@@ -173,11 +173,11 @@ Replay::Run(double stopNs)
         m_impl->interval = FromNanoseconds(sampleUs * 1e3);
         Simulator::Schedule(m_impl->interval, &Impl::SampleOften, m_impl.get());
     }
-    Simulator::Stop(FromNanoseconds(stopNs));
+    fabric->StopAt(FromNanoseconds(stopNs));
     const double before = ThreadSeconds();
     Simulator::Run();
     m_impl->cpu = ThreadSeconds() - before;
-    m_impl->end = Simulator::Now().GetTimeStep();
+    m_impl->end = Simulator::Now().GetTimeStep() + fabric->GetSkippedTime();
     m_impl->events = Simulator::GetEventCount();
     if (sampleUs > 0)
     {
@@ -201,9 +201,9 @@ Replay::GetFlow(int flow) const
 {
     const auto& qp = m_impl->fabric->GetFlows().at(static_cast<std::size_t>(flow));
     const bool finished = qp->finished >= 0;
-    return {qp->started < 0 ? -1.0 : static_cast<double>(qp->started) / 1e3,
-            finished ? static_cast<double>(qp->finished - qp->started) / 1e3 : -1.0,
-            qp->size,
+    return {qp->started < 0 ? -1.0 : static_cast<double>(qp->started + qp->skippedBefore) / 1e3,
+            finished ? static_cast<double>(qp->finished - qp->started + qp->skippedTime) / 1e3 : -1.0,
+            qp->size + qp->skippedBytes,
             qp->retransmits,
             qp->cnpsReceived};
 }
@@ -238,14 +238,16 @@ Replay::GetTotals() const
     uint64_t delivered = 0;
     for (const auto& qp : m_impl->fabric->GetFlows())
     {
-        delivered += qp->expected;
+        delivered += qp->expected + qp->skippedBytes;
     }
     return {m_impl->events,
             m_impl->cpu,
             static_cast<double>(m_impl->end) / 1e3,
             m_impl->fabric->IsFinished(),
             delivered,
-            m_impl->fabric->GetFramesInUse()};
+            m_impl->fabric->GetFramesInUse(),
+            static_cast<double>(m_impl->fabric->GetSkippedTime()) / 1e3,
+            m_impl->fabric->GetSkips()};
 }
 
 double
@@ -255,8 +257,8 @@ Replay::GetProgress() const
     double all = 0;
     for (const auto& qp : m_impl->fabric->GetFlows())
     {
-        done += static_cast<double>(qp->sndUna);
-        all += static_cast<double>(qp->size);
+        done += static_cast<double>(qp->sndUna + qp->skippedBytes);
+        all += static_cast<double>(qp->size + qp->skippedBytes);
     }
     return all > 0 ? done / all : 1;
 }

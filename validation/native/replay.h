@@ -50,6 +50,8 @@ struct Totals
     bool finished;
     uint64_t payload_delivered; //!< bytes accepted in order by receivers
     uint64_t frames_in_use;     //!< frames under way or queued at the end
+    double skipped_ns;          //!< simulated time that was skipped as steady
+    uint64_t skips;
 };
 
 /** One run of one scenario; one per process, as ns-3's simulator is a singleton. */

@@ -185,6 +185,71 @@ RoceFabric::Start()
         }
     }
     Simulator::Schedule(TimeStep(1), &RoceFabric::Watch, this, UINT64_MAX);
+    // Samples are of each interval, so none may be skipped.
+    if (m_settings.Get("fast_forward") > 0 && !(m_settings.Get("sample_us") > 0))
+    {
+        StartFastForward();
+    }
+}
+
+void
+RoceFabric::StopAt(Time bound)
+{
+    m_bound = Simulator::Stop(bound);
+}
+
+void
+RoceFabric::StartFastForward()
+{
+    // Queues stay below half of what marks, and far below what pauses.
+    const RoceFastForward::Limits limits{m_topology->GetMaxRoundTrip(m_config->payload),
+                                         static_cast<int64_t>(m_config->payload),
+                                         m_settings.Get("buffer_bytes") / 64,
+                                         m_settings.Get("kmin_bytes") / 2};
+    m_fastForward = std::make_unique<RoceFastForward>(m_flows,
+                                                      limits,
+                                                      MakeCallback(&RoceFabric::GetRoom, this),
+                                                      MakeCallback(&RoceFabric::SkipTime, this));
+    for (const auto& [device, nic] : m_nics)
+    {
+        nic->SetFastForward(m_fastForward.get());
+    }
+}
+
+int64_t
+RoceFabric::GetRoom() const
+{
+    int64_t room = Simulator::GetDelayLeft(m_bound).GetTimeStep();
+    for (const auto& qp : m_flows)
+    {
+        if (qp->startEvent.IsPending())
+        {
+            room = std::min(room, Simulator::GetDelayLeft(qp->startEvent).GetTimeStep());
+        }
+    }
+    return room;
+}
+
+void
+RoceFabric::SkipTime(int64_t time)
+{
+    const int64_t now = Simulator::Now().GetTimeStep();
+    const Time left = Simulator::GetDelayLeft(m_bound) - TimeStep(time);
+    m_bound.Cancel();
+    m_bound = Simulator::Stop(left);
+    for (const auto& qp : m_flows)
+    {
+        if (qp->started < 0)
+        {
+            qp->startAt -= time;
+            qp->skippedBefore += time;
+            if (qp->startEvent.IsPending())
+            {
+                qp->startEvent.Cancel();
+                ScheduleStart(PeekPointer(qp), now);
+            }
+        }
+    }
 }
 
 void
@@ -211,7 +276,7 @@ void
 RoceFabric::ScheduleStart(RdmaQueuePair* qp, int64_t now)
 {
     const int64_t wait = std::max<int64_t>(qp->startAt - now, 0);
-    Simulator::Schedule(TimeStep(wait), &RdmaNic::Post, qp->source, qp);
+    qp->startEvent = Simulator::Schedule(TimeStep(wait), &RdmaNic::Post, qp->source, qp);
 }
 
 void
@@ -265,9 +330,22 @@ RoceFabric::GetFramesInUse() const
     return m_pool.GetInUse();
 }
 
+int64_t
+RoceFabric::GetSkippedTime() const
+{
+    return m_fastForward ? m_fastForward->GetSkipped() : 0;
+}
+
+uint64_t
+RoceFabric::GetSkips() const
+{
+    return m_fastForward ? m_fastForward->GetSkips() : 0;
+}
+
 void
 RoceFabric::DoDispose()
 {
+    m_fastForward.reset();
     for (const auto& qp : m_flows)
     {
         qp->Dispose();

@@ -5,11 +5,13 @@
 #define ROCE_FABRIC_H
 
 #include "rdma-nic.h"
+#include "roce-fast-forward.h"
 #include "roce-settings.h"
 #include "roce-switch.h"
 #include "roce-topology.h"
 
 #include <map>
+#include <memory>
 #include <vector>
 
 namespace ns3
@@ -44,12 +46,17 @@ class RoceFabric : public Object
     void Build();
     /// Schedules the starts of all flows.
     void Start();
+    /// Stops the run then at the latest.
+    void StopAt(Time bound);
 
     const std::vector<Ptr<RdmaQueuePair>>& GetFlows() const;
     const std::vector<Port>& GetPorts() const;
     bool IsHost(int node) const;
     bool IsFinished() const;
     uint64_t GetFramesInUse() const;
+    /// @returns picoseconds that were not simulated, and how often some were skipped
+    int64_t GetSkippedTime() const;
+    uint64_t GetSkips() const;
 
   protected:
     void DoDispose() override;
@@ -61,6 +68,9 @@ class RoceFabric : public Object
     void FlowFinished(RdmaQueuePair* qp);
     void FlowDelivered(RdmaQueuePair* qp);
     void Watch(uint64_t before);
+    void StartFastForward();
+    int64_t GetRoom() const;
+    void SkipTime(int64_t time);
 
     RoceSettings m_settings;
     RoceFramePool m_pool;
@@ -73,6 +83,8 @@ class RoceFabric : public Object
     Ptr<RdmaConfig> m_config;
     double m_nicRate{0};
     std::size_t m_left{0};
+    EventId m_bound;
+    std::unique_ptr<RoceFastForward> m_fastForward;
 };
 
 } // namespace ns3

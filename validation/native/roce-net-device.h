@@ -42,6 +42,7 @@ class RoceNetDevice : public NetDevice
         uint64_t pausesReceived{0}; //!< XOFF frames received
         int64_t pausedTime{0};      //!< picoseconds, summed over classes
         uint64_t ecnMarks{0};
+        uint64_t ecnDraws{0}; //!< frames that might have been marked
         uint64_t drops{0};
         uint64_t maxBacklog{0};  //!< bytes in the egress queues of classes 1 to 7
         uint64_t maxIngress{0};  //!< bytes in the switch that came in here, per class
@@ -68,6 +69,18 @@ class RoceNetDevice : public NetDevice
     bool IsPaused(uint8_t priority) const
     {
         return m_paused & (1U << priority);
+    }
+
+    /// @returns whether any class must wait
+    bool IsPaused() const
+    {
+        return m_paused;
+    }
+
+    /// @returns when the frame on the wire has left it
+    int64_t GetBusyUntil() const
+    {
+        return m_busyUntil;
     }
 
     RoceNetDevice* GetPeer() const

@@ -82,6 +82,7 @@ const Row TABLE[] = {
     {"ecmp_seed", RoceSettings::FABRIC, "", COUNT, 0},
     {"udp_port", RoceSettings::FABRIC, "", COUNT, 4791},
     {"sample_us", RoceSettings::FABRIC, "", REAL, 0},
+    {"fast_forward", RoceSettings::FABRIC, "", FLAG, 0},
 };
 
 std::unique_ptr<AttributeValue>

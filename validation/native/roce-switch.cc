@@ -197,6 +197,7 @@ RoceSwitch::MustMark(RoceNetDevice* out, uint8_t priority)
     {
         return false;
     }
+    out->GetCounters().ecnDraws++;
     if (queue > m_kmax * scale)
     {
         return true;
