@@ -12,7 +12,7 @@ from monkeytree.solvers import cbc, gurobi, highs
 from tests.oracle.reading import Document
 
 from .programs import Term, binaries, hard_cover, market_split, wide
-from .support import job, padded, planned, snapshot
+from .support import INSTANCES, job, padded, planned, snapshot
 
 SOLVERS = pytest.mark.parametrize("solver", [gurobi, highs, cbc], ids=lambda solver: str(solver.NAME))
 LIMIT_S = 1.0
@@ -130,8 +130,9 @@ def test_the_restricted_licence_is_caught_all_the_same(program: Program) -> None
 
 @pytest.mark.skipif(gurobi.licensed(), reason="a real licence takes any size")
 def test_gurobi_by_name_says_what_the_licence_allows() -> None:
+    loaded = monkeytree.load_snapshot(INSTANCES / "cold-16384-256x8-l2-first-60.json")
     with pytest.raises(SolverUnavailable, match="restricted licence"):
-        planned(padded(contested()), solver="gurobi")
+        monkeytree.make_plan(loaded, solver="gurobi")
 
 
 @pytest.mark.skipif(gurobi.licensed(), reason="a real licence takes any size")
