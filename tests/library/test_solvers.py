@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import monkeytree
 from monkeytree.errors import SolverUnavailable, UnknownSolver
 from monkeytree.program import Program, Row, value_of
 from monkeytree.solvers import cbc, gurobi, highs
