@@ -11,7 +11,7 @@ ifeq ($(CI),true)
 export MONKEYTREE_REQUIRE_NS3 ?= 1
 endif
 py := .venv/bin/python
-code := $(wildcard monkeytree service workers validation cli examples tests bench tools)
+code := $(wildcard monkeytree agent service simulation slurm workers validation cli examples tests bench tools)
 PYTEST_ARGS ?=
 
 help: ## this list

@@ -1,0 +1,1 @@
+"""The daemon on each node: it moves workers, and owns their transports and source ports."""

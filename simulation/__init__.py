@@ -1,0 +1,1 @@
+"""Whole clusters under churn, at flow level."""

@@ -1,0 +1,1 @@
+"""The figures of the paper, regenerated beside the published numbers."""

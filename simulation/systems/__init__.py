@@ -1,0 +1,1 @@
+"""Systems under comparison, each a small file behind one protocol."""

@@ -1,0 +1,1 @@
+"""Moves carried out through Slurm."""

@@ -1,0 +1,1 @@
+"""Topology importers: an ordered list of level keys in, racks and pods out."""
