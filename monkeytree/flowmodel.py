@@ -16,17 +16,16 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
+
+from .fluid import Flow, Network
 
 Link = TypeVar("Link", bound=Hashable)
 Number = int | float | Fraction
 Exact = float | Fraction
 """A result: a Fraction where all that went in was exact, else a float."""
-
-# A float flow with less than this part of its size left is done: what rounding leaves of nothing.
-_DUST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,8 @@ def _exact(number: Number) -> Exact:
 def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) -> list[Exact]:
     """When each flow ends, if at every instant the rates are max-min fair.
 
-    Rates change only where a flow starts or ends, so time goes from one such event to the next. Flows
-    that share no link, even through others, never feel each other and are followed apart.
+    Rates change only where a flow starts or ends, so time goes from one such event to the next, and only
+    flows that share links with it, directly or through others, are given new rates (:mod:`~.fluid`).
 
     Returns:
         End times in the order given; ``math.inf`` for a flow that a dead link keeps from ever ending.
@@ -120,28 +119,39 @@ def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) 
         ValueError, KeyError: as :func:`max_min_rates`; also for a negative size, and for flows that wait
             for each other in a circle.
     """
-    ends: list[Exact] = [Fraction(0)] * len(flows)
     for index, flow in enumerate(flows):
         if flow.size < 0:
             raise ValueError(f"flow {index} has the size {flow.size}, less than zero")
-    # A flow and what waits for it meet in an imaginary link, so that they are followed together.
-    meetings = [
-        [*flow.path, *(_Waits(earlier) for earlier in (index, *flow.after))]
-        for index, flow in enumerate(flows)
+    exact, _ = _loads([flow.path for flow in flows], capacity)
+    ends: list[Exact] = [math.inf] * len(flows)
+    waiting = [set(flow.after) for flow in flows]
+    awaited = _awaited(flows)
+    arrivals: list[tuple[Exact, int]] = [
+        (_exact(flow.start), index) for index, flow in enumerate(flows) if not flow.after
     ]
-    for members in link_components(meetings):
-        place = {index: at for at, index in enumerate(members)}
-        own = [replace(flows[i], after=[place[j] for j in flows[i].after]) for i in members]
-        for index, end in zip(members, _follow(own, capacity), strict=True):
-            ends[index] = end
+    heapq.heapify(arrivals)
+    network = Network(exact)
+    started, now = 0, _exact(0)
+    while arrivals or network.next_end() < math.inf:
+        now = min(network.next_end(), arrivals[0][0] if arrivals else math.inf)
+        over = [flow.owner for flow in network.take_ended(now)]
+        while arrivals and arrivals[0][0] <= now:
+            _, index = heapq.heappop(arrivals)
+            started += 1
+            if flows[index].size:
+                network.start(Flow(tuple(flows[index].path), owner=index), _exact(flows[index].size), now)
+            else:
+                over.append(index)
+        network.settle(now)
+        for index in over:
+            ends[index] = now
+            for later in awaited[index]:
+                waiting[later].discard(index)
+                if not waiting[later]:
+                    heapq.heappush(arrivals, (max(now, _exact(flows[later].start)), later))
+    if started < len(flows) and not network.running(now):
+        raise ValueError("flows wait for each other in a circle")
     return ends
-
-
-@dataclass(frozen=True, slots=True)
-class _Waits:
-    """The imaginary link between a flow and those that wait for it."""
-
-    index: int
 
 
 def link_components(flows: Sequence[Iterable[Hashable]]) -> list[list[int]]:
@@ -165,46 +175,6 @@ def link_components(flows: Sequence[Iterable[Hashable]]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _follow(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) -> list[Exact]:
-    """End times of flows that may all feel each other."""
-    ends: list[Exact] = [math.inf] * len(flows)
-    left = [_exact(flow.size) for flow in flows]
-    waiting = [set(flow.after) for flow in flows]
-    awaited = _awaited(flows)
-    arrivals = [(flow.start, index) for index, flow in enumerate(flows) if not flow.after]
-    heapq.heapify(arrivals)
-    active: list[int] = []
-    now: Exact = Fraction(0)
-    while arrivals or active:
-        if not active:
-            now = max(now, _exact(arrivals[0][0]))
-        while arrivals and arrivals[0][0] <= now:
-            active.append(heapq.heappop(arrivals)[1])
-        rates = max_min_rates([flows[index].path for index in active], capacity)
-        lasts = [_last(left[index], rate) for index, rate in zip(active, rates, strict=True)]
-        step = min(lasts)
-        if arrivals:
-            step = min(step, arrivals[0][0] - now)
-        if step == math.inf:
-            break  # only flows on dead links are left
-        now += step
-        still = []
-        for index, rate, last in zip(active, rates, lasts, strict=True):
-            left[index] -= rate * step
-            if last == step or (isinstance(left[index], float) and left[index] <= _DUST * flows[index].size):
-                ends[index] = now
-                for later in awaited[index]:
-                    waiting[later].discard(index)
-                    if not waiting[later]:
-                        heapq.heappush(arrivals, (flows[later].start, later))
-            else:
-                still.append(index)
-        active = still
-    if not active and math.inf in ends:
-        raise ValueError("flows wait for each other in a circle")
-    return ends
-
-
 def _awaited(flows: Sequence[Transfer]) -> defaultdict[int, list[int]]:
     """For each flow those that wait for it."""
     awaited: defaultdict[int, list[int]] = defaultdict(list)
@@ -212,10 +182,3 @@ def _awaited(flows: Sequence[Transfer]) -> defaultdict[int, list[int]]:
         for earlier in set(flow.after):
             awaited[earlier].append(index)
     return awaited
-
-
-def _last(left: Exact, rate: Exact) -> Exact:
-    """Time until a flow with ``left`` to send is done at ``rate``."""
-    if not left:
-        return Fraction(0)
-    return left / rate if rate else math.inf

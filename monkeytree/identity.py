@@ -9,7 +9,8 @@ from dataclasses import MISSING
 from dataclasses import fields as fields_of
 from typing import Any
 
-from .snapshot import Fabric, Job, Node, Planning, Rack, ReplicaGroup, Snapshot
+from .fabric_hash import FabricHash, dump_hash
+from .snapshot import Fabric, Job, Node, Pending, Planning, Rack, ReplicaGroup, Snapshot
 
 _MEMBERS = {"node_class": "class"}
 
@@ -32,6 +33,8 @@ def dump_snapshot(snapshot: Snapshot) -> dict[str, Any]:
             document[member] = value
     document["racks"] = [_rack(rack) for rack in snapshot.racks]
     document["jobs"] = [_job(job) for job in snapshot.jobs]
+    if snapshot.pending:
+        document["pending"] = [_changed(job) for job in snapshot.pending]
     return document
 
 
@@ -46,6 +49,40 @@ def snapshot_id(snapshot: Snapshot) -> str:
     others. So member order, explicit defaults and the form of ``uplinks`` and nodes do not count; the
     order of racks, pods, jobs and groups, ids and labels do.
     """
+    return _digest(_content(snapshot))
+
+
+def placement_id(snapshot: Snapshot) -> str:
+    """SHA-256, in hex, of the placement alone: where every worker is, and what may be done there.
+
+    As :func:`snapshot_id`, and further without what is only told about it: ``labels``, ``traffic_gb``,
+    ``iteration_s``, the jobs that are ``pending``, and ``remaining_s``, which changes with every second.
+    Snapshots with the same placement id ask for the same moves; whether these are worthwhile may differ. A plan
+    is out of date where the placement id has changed since, not where the snapshot id has.
+    """
+    document = _content(snapshot)
+    for member in ("labels", "pending"):
+        document.pop(member, None)
+    for rack in document["racks"]:
+        rack["nodes"] = {name: _without_labels(node) for name, node in rack["nodes"].items()}
+    for job in document["jobs"]:
+        for member in ("labels", "remaining_s"):
+            job.pop(member, None)
+        for group in job["replica_groups"]:
+            for member in ("iteration_s", "traffic_gb"):
+                group.pop(member, None)
+    return _digest(document)
+
+
+def _without_labels(node: int | dict[str, Any]) -> int | dict[str, Any]:
+    if isinstance(node, int) or "labels" not in node:
+        return node
+    rest = {member: value for member, value in node.items() if member != "labels"}
+    return int(rest["slots"]) if len(rest) == 1 else rest
+
+
+def _content(snapshot: Snapshot) -> dict[str, Any]:
+    """The document of which :func:`snapshot_id` is the digest."""
     document = dump_snapshot(snapshot)
     for member in ("taken_at", "sequence", "planning"):
         document.pop(member, None)
@@ -60,6 +97,10 @@ def snapshot_id(snapshot: Snapshot) -> str:
         for group, row in zip(job.replica_groups, written["replica_groups"], strict=True):
             if group.order == tuple(range(len(group.workers))):
                 del row["order"]
+    return document
+
+
+def _digest(document: dict[str, Any]) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -79,7 +120,8 @@ def _rack(rack: Rack) -> dict[str, Any]:
 
 
 def _node(node: Node) -> int | dict[str, Any]:
-    if not (node.held or node.cordoned or node.drain or node.node_class or node.labels):
+    more = node.held or node.cordoned or node.drain or node.node_class or node.labels or node.addresses
+    if not more:
         return node.slots
     long = _changed(node, skip=("id",))
     return node.slots if len(long) == 1 else long
@@ -103,7 +145,7 @@ def _defaults(model: type) -> tuple[tuple[str, str, Any], ...]:
     )
 
 
-_DEFAULTS = {model: _defaults(model) for model in (Fabric, Planning, Node, Job, ReplicaGroup)}
+_DEFAULTS = {model: _defaults(model) for model in (Fabric, Planning, Node, Job, ReplicaGroup, Pending)}
 
 
 def _changed(part: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -125,4 +167,6 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, FabricHash):
+        return dump_hash(value)
     return value

@@ -18,6 +18,7 @@ MAX_RACKS: Final = 100_000
 MAX_NODES: Final = 1_000_000
 MAX_PODS: Final = 100_000
 MAX_JOBS: Final = 1_000_000
+MAX_PENDING: Final = 10_000
 MAX_WORKERS: Final = 1_000_000
 MAX_HOPS: Final = 10_000_000
 """Workers x rings, summed over groups: no plan can have more flows."""
@@ -79,9 +80,12 @@ RINGS: Final = Whole(0, 4_096)
 SLOTS_PER_WORKER: Final = Whole(1, 1_000_000)
 STATE_GB: Final = Real(0.0, 1e9)
 TRAFFIC_GB: Final = Real(0.0, 1e6, open=True)
+ITERATION_S: Final = Real(0.0, 1e6, open=True)
+REMAINING_S: Final = Real(0.0, 1e9)
 RANK: Final = Whole(0, MAX_WORKERS - 1)
 TIME_LIMIT_S: Final = Real(0.0, 86_400.0, open=True)
 MAX_MOVES: Final = Whole(0, 1_000_000_000)
+PENDING_WORKERS: Final = Whole(1, 100_000)
 PAUSE_S: Final = Real(0.0, 1e6)
 
 

@@ -14,9 +14,22 @@ from typing import Any, Final, get_args
 
 from . import limits
 from .errors import Offence
+from .hash_offences import check_addresses, check_hash
 from .limits import NAME_MESSAGE, is_name, is_text
 from .offence_log import OffenceLog, Path, cut_short, show
-from .snapshot import Fabric, GroupKind, Job, Mobility, Planning, Pod, Rack, ReplicaGroup, Routing, Snapshot
+from .snapshot import (
+    Fabric,
+    GroupKind,
+    Job,
+    Mobility,
+    Planning,
+    Pod,
+    Rack,
+    ReplicaGroup,
+    Routing,
+    Snapshot,
+    Trigger,
+)
 
 TIME_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$"
 TIME_MESSAGE: Final = "must be a UTC time in ISO 8601, such as 2026-11-29T18:00:00Z"
@@ -42,7 +55,9 @@ def find_offences(snapshot: Snapshot, *, nodes_known: bool = True, pods_known: b
     _check_pods(snapshot, pods_known, log)
     _check_jobs(snapshot.jobs, slots_left, nodes_known, log)
     _check_occupancy(snapshot.racks, slots_left, log)
+    _check_pending(snapshot, log)
     _check_planning(snapshot.planning, log)
+    _check_steering(snapshot, log)
     return cut_short(log.listed, log.more)
 
 
@@ -92,6 +107,24 @@ def _check_fabric(fabric: Fabric, log: OffenceLog) -> None:
     log.check(limits.RAILS, fabric.rails, "fabric", "rails")
 
 
+def _check_steering(snapshot: Snapshot, log: OffenceLog) -> None:
+    """Addresses and ``fabric.hash``."""
+    rails = snapshot.fabric.rails
+    placed = (
+        (("racks", index, "nodes", node.id), node.addresses)
+        for index, rack in enumerate(snapshot.racks)
+        for node in rack.nodes
+        if node.addresses
+    )
+    check_addresses(placed, rails, log)
+    if snapshot.fabric.hash is not None:
+        spines = dict.fromkeys((pod.id for pod in snapshot.pods), 0)
+        for rack in snapshot.racks:
+            if rack.pod in spines and rack.spines:
+                spines[rack.pod] = max(spines[rack.pod], rack.spines[-1] + 1)
+        check_hash(snapshot.fabric.hash, {rack.id: rails for rack in snapshot.racks}, spines, log)
+
+
 def _check_planning(planning: Planning, log: OffenceLog) -> None:
     log.choice(planning.objective, ("moves", "gpu_seconds"), "planning", "objective")
     log.check(limits.TIME_LIMIT_S, planning.time_limit_s, "planning", "time_limit_s")
@@ -102,6 +135,7 @@ def _check_planning(planning: Planning, log: OffenceLog) -> None:
         log.name(planning.previous_plan_id, "planning", "previous_plan_id")
     log.check(limits.PAUSE_S, planning.pause_overhead_s, "planning", "pause_overhead_s")
     log.check(limits.PAUSE_S, planning.restart_s, "planning", "restart_s")
+    log.choice(planning.trigger, get_args(Trigger), "planning", "trigger")
 
 
 def _check_ids(ids: Iterable[str], noun: str, at: Path, log: OffenceLog) -> None:
@@ -183,6 +217,8 @@ def _check_jobs(jobs: Sequence[Job], slots_left: dict[str, int], nodes_known: bo
                 log.add(("jobs", j, "classes"), f"a class {NAME_MESSAGE}", name)
         if job.labels:
             _check_labels(job.labels, ("jobs", j), log)
+        if job.remaining_s is not None:
+            log.check(limits.REMAINING_S, job.remaining_s, "jobs", j, "remaining_s")
         at = ("jobs", j, "replica_groups")
         if len(job.replica_groups) > 1 or (job.replica_groups and not is_name(job.replica_groups[0].id)):
             _check_ids((group.id for group in job.replica_groups), "group", at, log)
@@ -195,6 +231,25 @@ def _check_jobs(jobs: Sequence[Job], slots_left: dict[str, int], nodes_known: bo
     _check_size("jobs", hops, limits.MAX_HOPS, log, "workers x rings")
 
 
+def _check_pending(snapshot: Snapshot, log: OffenceLog) -> None:
+    _check_size("pending", len(snapshot.pending), limits.MAX_PENDING, log, "jobs")
+    _check_ids((job.id for job in snapshot.pending), "pending job", ("pending",), log)
+    running = {job.id for job in snapshot.jobs} if snapshot.pending else set()
+    for j, job in enumerate(snapshot.pending):
+        at = ("pending", j)
+        if job.id in running:
+            log.add((*at, "id"), "is the id of a job in jobs: a job is there or pending", job.id)
+        log.check(limits.PENDING_WORKERS, job.workers, *at, "workers")
+        log.check(limits.SLOTS_PER_WORKER, job.slots_per_worker, *at, "slots_per_worker")
+        log.check(limits.RINGS, job.rings, *at, "rings")
+        for name in job.classes or ():
+            if name and not is_name(name):
+                log.add((*at, "classes"), f"a class {NAME_MESSAGE}", name)
+        if job.submitted_at is not None and not is_utc_time(job.submitted_at):
+            log.add((*at, "submitted_at"), TIME_MESSAGE, job.submitted_at)
+        _check_labels(job.labels, at, log)
+
+
 def _check_group(group: ReplicaGroup, at: Path, log: OffenceLog) -> None:
     log.check(limits.RINGS, group.rings, *at, "rings")
     log.check(limits.SLOTS_PER_WORKER, group.slots_per_worker, *at, "slots_per_worker")
@@ -202,6 +257,8 @@ def _check_group(group: ReplicaGroup, at: Path, log: OffenceLog) -> None:
     log.choice(group.kind, get_args(GroupKind), *at, "kind")
     if group.traffic_gb is not None:
         log.check(limits.TRAFFIC_GB, group.traffic_gb, *at, "traffic_gb")
+    if group.iteration_s is not None:
+        log.check(limits.ITERATION_S, group.iteration_s, *at, "iteration_s")
     if not group.workers:
         log.add((*at, "workers"), "must list at least one worker", [])
     if group.order is not None:

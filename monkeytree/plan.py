@@ -105,6 +105,8 @@ class Flow:
 
     ``uplink`` is the spine, None where the two leaves share no live spine. ``pod_uplink`` is the
     core; it is given for flows that leave their pod (``leaves_pod``), None where there is none.
+    ``udp_source_port``, and ``flow_label`` that leads to it, put the flow there where switches choose by
+    ``fabric.hash`` of the snapshot; None where that is not known or the flow is ``unsteered``.
     """
 
     job: str
@@ -118,6 +120,8 @@ class Flow:
     uplink: int | None
     leaves_pod: bool = False
     pod_uplink: int | None = None
+    udp_source_port: int | None = None
+    flow_label: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,15 @@ class Unguaranteed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsteered:
+    """Flows (indices) that no source port puts on their uplinks, and why: ``no_uplink``, ``no_address``,
+    ``polarised``, ``needs_queue_pair``, ``not_learned`` or ``stale_table`` (docs/steering.md)."""
+
+    reason: str
+    flows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """An irreducible conflict: ids, in snapshot order.
 
@@ -167,6 +180,35 @@ class Conflict:
     racks: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     drains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlacement:
+    """Where a pending job would best start, after the plan and after the pending jobs before it.
+
+    Attributes:
+        nodes: node of each worker, racks one after the other; () where it has no room.
+        after: f_t of each rack it touches once it runs, one entry a rail.
+        within_bound: none of these racks (and pods) is over its bound then.
+        proved: no other nodes add less excess, or, with as little, span fewer pods, then fewer racks.
+        because: what stands against it: ids of the racks and ``pod:ID`` that are over, or ``no_room``.
+    """
+
+    job: str
+    nodes: tuple[str, ...]
+    after: Mapping[str, tuple[int, ...]]
+    within_bound: bool
+    proved: bool
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """GPU-seconds (slots x seconds) a plan is expected to save over the jobs' remaining time, and to lose
+    to its pauses; ``saved_gpu_s`` is None where the snapshot does not say enough."""
+
+    saved_gpu_s: float | None
+    lost_gpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +242,7 @@ class Plan:
     conflict: Conflict | None = None
     state: PlanState = "ready"
     failure: Mapping[str, str] | None = field(default=None)
+    predicted: Predicted | None = None
+    worthwhile: bool | None = None
+    unsteered: tuple[Unsteered, ...] = ()
+    placements: tuple[PendingPlacement, ...] = ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from .advise import advise
 from .certify import certify
 from .counts import Counts, score
 from .explain import because, conflict
@@ -21,11 +22,13 @@ from .identity import snapshot_id
 from .optimise import Answer
 from .placement import Arrangement, Degrees, degrees, total_excess
 from .plan import Load, Objective, Plan, PlanStatus, Ring, SolverReport, Undrained
+from .predict import predict, worthwhile
 from .problem import state_problem
 from .realise import RankMove, Unplaceable, realise
 from .ring import same_cycle, settled_order
 from .snapshot import Snapshot
 from .solvers.choose import Bench
+from .steering import steer
 from .strategy import Strategy
 from .timing import pause_seconds, timed_moves, transients
 
@@ -163,10 +166,13 @@ def _write_plan(
     moves = timed_moves(snapshot, decision.moves)
     rings = _rings(snapshot, before, after)
     flows, shared = routed_flows(snapshot, after, previous)
+    places = {(job.id, group.id): at for (job, group), at in zip(snapshot.groups, after.nodes, strict=True)}
+    flows, unsteered = steer(snapshot, places, flows)
     moved = {move.job for move in moves}
     reordered = sorted({ring.job for ring in rings if ring.changed} - moved)
     old, new = degrees(snapshot, before), degrees(snapshot, after)
     racks, pods = _loads(snapshot, old, new)
+    predicted = predict(snapshot, before, after, moves, rings)
     status = _status(snapshot, answer, old)
     limited_by = answer.limited_by
     if status in ("best_effort", "infeasible") and limited_by is None and not answer.least_excess:
@@ -195,6 +201,10 @@ def _write_plan(
         transients=transients(snapshot, moves, before, after, (old, new)),
         shared_uplinks=shared,
         unguaranteed=unguaranteed(snapshot, flows),
+        unsteered=unsteered,
+        placements=advise(snapshot, after),
+        predicted=predicted,
+        worthwhile=worthwhile(snapshot, predicted, moves),
     )
 
 

@@ -13,10 +13,12 @@ from functools import cached_property
 from typing import Literal
 
 from .errors import InvalidSnapshot, UnsupportedMember
+from .fabric_hash import FabricHash
 
 Mobility = Literal["live", "restart", "none"]
 GroupKind = Literal["ring", "tree", "all_to_all", "other"]
 Routing = Literal["steered", "ecmp", "adaptive"]
+Trigger = Literal["always", "worthwhile"]
 Labels = Mapping[str, str]
 
 
@@ -29,12 +31,14 @@ class Fabric:
         uplink_gbps: line rate of one uplink, Gb/s; None means ``nic_gbps``.
         routing: isolation is claimed only for ``steered``.
         rails: leaves (ToR switches) per rack; ring j of a worker uses rail j mod rails.
+        hash: how switches choose among uplinks, where known: plans then give flows their source ports.
     """
 
     nic_gbps: float = 400.0
     uplink_gbps: float | None = None
     routing: Routing = "steered"
     rails: int = 1
+    hash: FabricHash | None = None
 
     @property
     def flows_per_uplink(self) -> int:
@@ -53,6 +57,7 @@ class Node:
         cordoned: keeps its workers, receives none.
         drain: its workers must leave; it receives none.
         node_class: workers move only among the classes their job accepts; "" is the unnamed class.
+        addresses: one IP address a rail, where known.
     """
 
     id: str
@@ -62,6 +67,7 @@ class Node:
     drain: bool = False
     node_class: str = ""
     labels: Labels = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()
 
     @property
     def usable(self) -> int:
@@ -112,7 +118,9 @@ class ReplicaGroup:
         pinned: ranks that must stay where they are.
         kind: anything but ``ring`` is counted as a ring and listed in the plan's ``unguaranteed``.
         traffic_gb: 10^9 bytes one worker sends on one ring in an iteration; None where not known. No
-            decision rests on it: the packet-level replay and the simulation read it.
+            decision rests on it: the packet-level replay, the simulation and predictions read it.
+        iteration_s: seconds of one iteration without congestion; None where not known. Predictions
+            read it (:mod:`monkeytree.predict`).
     """
 
     id: str
@@ -125,6 +133,7 @@ class ReplicaGroup:
     pinned: frozenset[int] = frozenset()
     kind: GroupKind = "ring"
     traffic_gb: float | None = None
+    iteration_s: float | None = None
 
     @property
     def ring_order(self) -> tuple[int, ...]:
@@ -144,12 +153,35 @@ class Job:
         mobility: ``live`` (workers move one by one), ``restart`` (all its moves cost one restart)
             or ``none`` (neither moved nor reordered).
         classes: node classes its workers may move to; None means the classes it is on now.
+        remaining_s: seconds it has still to run, without congestion; None where not known.
     """
 
     id: str
     replica_groups: tuple[ReplicaGroup, ...]
     mobility: Mobility = "live"
     classes: frozenset[str] | None = None
+    labels: Labels = field(default_factory=dict)
+    remaining_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job that waits for nodes; a plan advises where it would best start.
+
+    Attributes:
+        workers: how many it will have.
+        classes: node classes its workers may start on; None means any.
+        one_per_node: whether each of its workers needs a node of its own.
+        submitted_at: UTC, ISO 8601; told only: jobs are placed in the order in which they are listed.
+    """
+
+    id: str
+    workers: int
+    slots_per_worker: int = 1
+    rings: int = 1
+    classes: frozenset[str] | None = None
+    one_per_node: bool = False
+    submitted_at: str | None = None
     labels: Labels = field(default_factory=dict)
 
 
@@ -164,6 +196,8 @@ class Planning:
         max_moves: most moves a plan may have; None is no limit.
         pause_overhead_s: pause of a move beyond its time on the wire (9.02 s: paper, section 7).
         restart_s: pause of a restart.
+        trigger: whether plans are to be carried out ``always`` or only where ``worthwhile``; the plan is
+            the same.
     """
 
     objective: Literal["moves", "gpu_seconds"] = "moves"
@@ -173,6 +207,7 @@ class Planning:
     previous_plan_id: str | None = None
     pause_overhead_s: float = 9.02
     restart_s: float = 120.0
+    trigger: Trigger = "always"
 
 
 @dataclass(frozen=True)
@@ -192,6 +227,7 @@ class Snapshot:
     planning: Planning = Planning()
     sequence: int | None = None
     labels: Labels = field(default_factory=dict)
+    pending: tuple[Pending, ...] = ()
 
     def __post_init__(self) -> None:
         from .offences import find_offences

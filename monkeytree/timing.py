@@ -38,6 +38,11 @@ def pause_seconds(snapshot: Snapshot, moves: Sequence[Move], reordered: Sequence
     Args:
         reordered: ids of jobs that pause only because a ring of theirs changes.
     """
+    return sum(pauses_by_job(snapshot, moves, reordered).values())
+
+
+def pauses_by_job(snapshot: Snapshot, moves: Sequence[Move], reordered: Sequence[str]) -> dict[str, float]:
+    """Seconds each paused job stands still, all its waves together; see :func:`pause_seconds`."""
     planning = snapshot.planning
     wire_s = {(job.id, group.id): wire_seconds(snapshot, group) for job, group in snapshot.groups}
     restarts = {job.id for job in snapshot.jobs if job.mobility == "restart"}
@@ -45,11 +50,11 @@ def pause_seconds(snapshot: Snapshot, moves: Sequence[Move], reordered: Sequence
     for move in moves:
         key = (move.job, 0 if move.job in restarts else move.wave)
         longest[key] = max(longest[key], wire_s[move.job, move.group])
-    pauses = [
-        planning.restart_s if job in restarts else planning.pause_overhead_s + wire
-        for (job, _), wire in longest.items()
-    ]
-    return sum(pauses) + len(reordered) * planning.pause_overhead_s
+    pauses: dict[str, float] = defaultdict(float)
+    for (job, _), wire in longest.items():
+        pauses[job] += planning.restart_s if job in restarts else planning.pause_overhead_s + wire
+    pauses.update(dict.fromkeys(reordered, planning.pause_overhead_s))
+    return dict(pauses)
 
 
 def transients(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .hashes import Hashing
+
 Key = tuple[str, str]
 """(job id, group id)."""
 
@@ -18,6 +20,7 @@ class Node:
     cordoned: bool
     drain: bool
     node_class: str
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Group:
     order_fixed: bool
     pinned: frozenset[int]
     kind: str
+    traffic_gb: float | None = None
+    iteration_s: float | None = None
 
     @property
     def key(self) -> Key:
@@ -61,11 +66,24 @@ class Job:
     mobility: str
     classes: frozenset[str]
     groups: tuple[Group, ...]
+    remaining_s: float | None = None
 
     @property
     def slots(self) -> int:
         """Slots all its workers occupy."""
         return sum(len(group.workers) * group.slots_per_worker for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job that waits for nodes; ``classes`` None means any."""
+
+    id: str
+    workers: int
+    slots_per_worker: int
+    rings: int
+    classes: frozenset[str] | None
+    one_per_node: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,8 @@ class Placement:
     pods: Mapping[str, int]
     jobs: Mapping[str, Job]
     planning: Planning
+    hashing: Hashing | None
+    pending: tuple[Pending, ...] = ()
     groups: Mapping[Key, Group] = field(init=False)
     rack_of: Mapping[str, str] = field(init=False)
     pod_spines: Mapping[str, int] = field(init=False)

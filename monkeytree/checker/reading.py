@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from math import inf
 from typing import Any, TypeVar
 
-from .placement import Group, Job, Node, Placement, Planning, Rack
+from .hashes import read_hashing
+from .placement import Group, Job, Node, Pending, Placement, Planning, Rack
 
 T = TypeVar("T")
 _LARGEST = 2**53  # JSON numbers are exact up to here (RFC 8259, section 6)
@@ -51,6 +54,8 @@ def _read(document: Any) -> Placement:
         per_uplink=max(1, int(uplink_gbps // nic_gbps)),
         rails=rails,
         routing=_given(fabric, "routing", "steered"),
+        hashing=read_hashing(fabric.get("hash")),
+        pending=tuple(_read_pending(job) for job in document.get("pending") or ()),
         racks=racks,
         nodes=nodes,
         pods=pods,
@@ -81,6 +86,7 @@ def _read_node(rack: str, node: Any) -> Node:
         cordoned=bool(node.get("cordoned")),
         drain=bool(node.get("drain")),
         node_class=_text(_given(node, "class", "")),
+        addresses=tuple(_address(address) for address in _given(node, "addresses", ())),
     )
 
 
@@ -95,6 +101,19 @@ def _read_job(job: Mapping[str, Any], nodes: Mapping[str, Node]) -> Job:
         mobility=_given(job, "mobility", "live"),
         classes=frozenset(now if classes is None else (_text(name) for name in classes)),
         groups=groups,
+        remaining_s=_amount(job.get("remaining_s")),
+    )
+
+
+def _read_pending(job: Mapping[str, Any]) -> Pending:
+    classes = job.get("classes")
+    return Pending(
+        id=_text(job["id"]),
+        workers=_whole(job["workers"], least=1),
+        slots_per_worker=_whole(_given(job, "slots_per_worker", 1), least=1),
+        rings=_whole(_given(job, "rings", 1), most=_MOST_PORTS),
+        classes=None if classes is None else frozenset(_text(name) for name in classes),
+        one_per_node=bool(job.get("one_per_node")),
     )
 
 
@@ -115,6 +134,8 @@ def _read_group(job: str, group: Mapping[str, Any]) -> Group:
         order_fixed=bool(group.get("order_fixed")),
         pinned=frozenset(group.get("pinned") or ()),
         kind=_given(group, "kind", "ring"),
+        traffic_gb=_amount(group.get("traffic_gb")),
+        iteration_s=_amount(group.get("iteration_s")),
     )
 
 
@@ -131,6 +152,18 @@ def _whole(value: Any, least: int = 0, most: int = _LARGEST) -> int:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{value!r} is no integer from {least} to {most}")
     return value
+
+
+def _amount(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value < inf:
+        raise ValueError(f"{value!r} is no finite amount")
+    return float(value)
+
+
+def _address(value: Any) -> str:
+    return str(ip_address(_text(value)))
 
 
 def _text(value: Any) -> str:

@@ -17,21 +17,25 @@ _LARGEST = 2**53  # JSON numbers are exact up to here (RFC 8259, section 6)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Types a member may have, and the words for them."""
+    """Types a member may have, the words for them, and, for arrays, the type of the items."""
 
     words: str
     types: tuple[type, ...]
+    items: type = int
 
 
 _TEXT = Kind("a string", (str,))
 _TEXT_OR_NULL = Kind("a string or null", (str, type(None)))
 _WHOLE = Kind("an integer", (int,))
 _WHOLE_OR_NULL = Kind("an integer or null", (int, type(None)))
+_TEXTS = Kind("an array of strings", (list, tuple), str)
+_LOADS = Kind("an object of racks", (dict,))
 _WHOLES = Kind("an array of integers", (list, tuple))
 _WHOLE_OR_WHOLES = Kind("an integer or an array of integers", (int, list, tuple))
 _NUMBER = Kind("a finite number", (int, float))
 _NUMBER_OR_NULL = Kind("a finite number or null", (int, float, type(None)))
 _FLAG = Kind("true or false", (bool,))
+_FLAG_OR_NULL = Kind("true, false or null", (bool, type(None)))
 
 Members = Mapping[str, Kind]
 
@@ -40,9 +44,10 @@ _TOP: Members = {
     "lower_bound": _WHOLE_OR_NULL, "excess": _WHOLE, "excess_proved": _FLAG,
     "limited_by": _TEXT_OR_NULL, "jobs_paused": _WHOLE, "pause_s": _NUMBER,
 }  # fmt: skip
-_TOP_OPTIONAL: Members = {"snapshot_id": _TEXT_OR_NULL}
+_TOP_OPTIONAL: Members = {"snapshot_id": _TEXT_OR_NULL, "worthwhile": _FLAG_OR_NULL}
 _OBJECTIVE: Members = {"name": _TEXT, "value": _NUMBER, "ties_proved": _FLAG}
 _OBJECTIVE_OPTIONAL: Members = {"lower_bound": _NUMBER_OR_NULL}
+_PREDICTED: Members = {"saved_gpu_s": _NUMBER_OR_NULL, "lost_gpu_s": _NUMBER}
 _LOAD: Members = {"bound": _WHOLE_OR_WHOLES, "before": _WHOLE_OR_WHOLES, "after": _WHOLE_OR_WHOLES}
 _POD_LOAD: Members = {"bound": _WHOLE, "before": _WHOLE, "after": _WHOLE}
 _RECORDS: Mapping[str, Members] = {
@@ -59,9 +64,14 @@ _RECORDS: Mapping[str, Members] = {
     "transients": {"rack": _TEXT, "rail": _WHOLE, "wave": _WHOLE, "f": _WHOLE},
     "shared_uplinks": {"uplink": _WHOLE, "direction": _TEXT, "flows": _WHOLES},
     "unguaranteed": {"job": _TEXT, "group": _TEXT, "kind": _TEXT},
+    "unsteered": {"reason": _TEXT, "flows": _WHOLES},
+    "placements": {
+        "job": _TEXT, "nodes": _TEXTS, "after": _LOADS, "within_bound": _FLAG, "proved": _FLAG,
+        "because": _TEXTS,
+    },
 }  # fmt: skip
 _RECORDS_OPTIONAL: Mapping[str, Members] = {
-    "flows": {"pod_uplink": _WHOLE_OR_NULL},
+    "flows": {"pod_uplink": _WHOLE_OR_NULL, "udp_source_port": _WHOLE, "flow_label": _WHOLE},
     "shared_uplinks": {"rack": _TEXT_OR_NULL, "rail": _WHOLE_OR_NULL, "pod": _TEXT_OR_NULL},
 }
 
@@ -81,9 +91,13 @@ def shape_faults(plan: Any) -> list[Fault]:
     if plan.get("failure") is not None:
         faults.append(_malformed(plan["failure"], "null on a ready plan", "failure"))
     faults += _object_faults(plan.get("objective"), _OBJECTIVE, _OBJECTIVE_OPTIONAL, ("objective",))
+    if plan.get("predicted") is not None:
+        faults += _object_faults(plan["predicted"], _PREDICTED, {}, ("predicted",))
     faults += _map_faults(plan.get("racks"), _LOAD, "racks")
     faults += _map_faults(plan.get("pods"), _POD_LOAD, "pods")
     for name, members in _RECORDS.items():
+        if name in ("unsteered", "placements") and name not in plan:  # plans of earlier releases have none
+            continue
         faults += _list_faults(plan.get(name), members, _RECORDS_OPTIONAL.get(name, {}), name)
     return faults
 
@@ -139,6 +153,8 @@ def _fits(value: Any, kind: Kind) -> bool:
         return bool(-_LARGEST <= value <= _LARGEST)
     if found is float:
         return isfinite(value)
+    if (found is list or found is tuple) and kind.items is str:
+        return all(type(item) is str for item in value)
     if found is list or found is tuple:
         return all(type(item) is int and -_LARGEST <= item <= _LARGEST for item in value)
     return True

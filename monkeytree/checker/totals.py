@@ -62,12 +62,12 @@ def _pause_faults(plan: Mapping[str, Any], outcome: Outcome, placement: Placemen
     if plan["jobs_paused"] != paused:
         message = f"{paused} jobs are moved or reordered, not {plan['jobs_paused']}"
         yield Fault("wrong_jobs_paused", "/jobs_paused", message)
-    seconds = sum(_pause_by_job(outcome, placement, one_wave=False).values())
+    seconds = sum(pause_by_job(outcome, placement, one_wave=False).values())
     if not same_seconds(plan["pause_s"], seconds):
         yield Fault("wrong_pause", "/pause_s", f"the pauses add up to {seconds:.6f} s, not {plan['pause_s']}")
 
 
-def _pause_by_job(outcome: Outcome, placement: Placement, *, one_wave: bool) -> dict[str, float]:
+def pause_by_job(outcome: Outcome, placement: Placement, *, one_wave: bool) -> dict[str, float]:
     """Seconds each paused job stands still; with ``one_wave`` as if all moves were in one."""
     planning = placement.planning
     largest: dict[str, dict[int, float]] = defaultdict(dict)
@@ -93,7 +93,7 @@ def _objective_faults(plan: Mapping[str, Any], outcome: Outcome, placement: Plac
         message = f"planning.objective is {placement.planning.objective!r}, not {name!r}"
         yield Fault("wrong_objective", "/objective/name", message)
     elif name == "gpu_seconds":
-        pauses = _pause_by_job(outcome, placement, one_wave=True)
+        pauses = pause_by_job(outcome, placement, one_wave=True)
         right = sum(placement.jobs[job].slots * seconds for job, seconds in pauses.items())
         if not same_seconds(value, right):
             message = f"slots x pause of the paused jobs add up to {right:.6f}, not {value}"

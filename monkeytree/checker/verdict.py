@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .advice import advice_faults
 from .certificate import certificate_faults
 from .fault import Fault
 from .flows import flow_faults
@@ -13,11 +14,13 @@ from .loads import Loads, excess_faults, load_faults, loads_of
 from .moves import move_faults, read_moves
 from .outcome import Outcome, carry_out
 from .placement import Placement
+from .predicted import prediction_faults
 from .reading import Unreadable, read_placement
 from .rings import read_rings, ring_faults
 from .shape import shape_faults
 from .sharing import carried_flows, isolation_faults, sharing_faults
 from .status import status_faults
+from .steering import steering_faults
 from .totals import total_faults
 from .transients import transient_faults
 from .uplinks import uplink_faults
@@ -59,6 +62,8 @@ def judge(snapshot: Any, plan: Any) -> list[Fault]:
     faults += _wave_faults(plan, outcome, before, placement)
     faults += _flow_faults(plan, outcome, after, placement)
     faults += certificate_faults(plan, placement)
+    faults += prediction_faults(plan, outcome, placement)
+    faults += advice_faults(plan, outcome, after, placement)
     return faults
 
 
@@ -89,6 +94,7 @@ def _flow_faults(
         return faults
     carried = carried_flows(flows, placement)
     return [
+        *steering_faults(plan, outcome, placement),
         *sharing_faults(plan["shared_uplinks"], carried, placement),
         *isolation_faults(carried, after, placement),
         *unguaranteed_faults(plan["unguaranteed"], flows, placement),

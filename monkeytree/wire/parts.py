@@ -18,11 +18,13 @@ from monkeytree.snapshot import (
     Job,
     Mobility,
     Node,
+    Pending,
     Planning,
     Pod,
     Rack,
     ReplicaGroup,
     Routing,
+    Trigger,
 )
 
 from .fields import (
@@ -32,6 +34,7 @@ from .fields import (
     Count,
     Either,
     Flag,
+    Instant,
     Labels,
     Listing,
     Name,
@@ -40,7 +43,8 @@ from .fields import (
     as_int,
     refuse,
 )
-from .schema import PartSchema, Rows, default_of
+from .hash_parts import FabricHashSchema
+from .schema import Part, PartSchema, Rows, default_of
 
 NO_NAME = "\0"
 """Stands in for a name that could not be read; no real name is equal to it."""
@@ -103,6 +107,7 @@ class NodeSchema(PartSchema):
         metadata=about("Workers move only to classes of their job.", Node, "node_class"),
     )
     labels = Labels()
+    addresses = Listing(Name(), metadata=about("One IP address a rail, for source ports."))
 
     @classmethod
     def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> Node:
@@ -217,6 +222,11 @@ class ReplicaGroupSchema(PartSchema):
         allow_none=True,
         metadata=about("10^9 bytes one worker sends on one ring in an iteration, for replays."),
     )
+    iteration_s = Amount(
+        limits.ITERATION_S,
+        allow_none=True,
+        metadata=about("Seconds of an iteration without congestion, for predictions."),
+    )
 
     @classmethod
     def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> ReplicaGroup:
@@ -258,12 +268,45 @@ class JobSchema(PartSchema):
         metadata=about("Node classes it may move to; those it is on now where left out."),
     )
     labels = Labels()
+    remaining_s = Amount(
+        limits.REMAINING_S,
+        allow_none=True,
+        metadata=about("Seconds it has still to run, without congestion, for predictions."),
+    )
 
     @classmethod
     def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> Job:
         if values.get("classes") is not None:
             values["classes"] = frozenset(values["classes"])
         return Job(**values)
+
+
+class PendingSchema(PartSchema):
+    """A job that waits for nodes."""
+
+    model = Pending
+    placeholders = {"id": NO_NAME, "workers": 1}  # noqa: RUF012
+
+    id = Name(required=True)
+    workers = Count(limits.PENDING_WORKERS, required=True, metadata=about("How many it will have."))
+    slots_per_worker = Count(
+        limits.SLOTS_PER_WORKER, metadata=about("Slots a worker occupies.", Pending, "slots_per_worker")
+    )
+    rings = Count(limits.RINGS, metadata=about("Rings over its workers (d_s).", Pending, "rings"))
+    classes = Listing(
+        Name(empty=True), allow_none=True, metadata=about("Node classes it may start on; any where left out.")
+    )
+    one_per_node = Flag(metadata=about("Each worker needs a node of its own.", Pending, "one_per_node"))
+    submitted_at = Instant(
+        allow_none=True, metadata=about("UTC; told only: jobs are placed in the order of the list.")
+    )
+    labels = Labels()
+
+    @classmethod
+    def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> Pending:
+        if values.get("classes") is not None:
+            values["classes"] = frozenset(values["classes"])
+        return Pending(**values)
 
 
 class FabricSchema(PartSchema):
@@ -280,6 +323,11 @@ class FabricSchema(PartSchema):
         metadata=about("Isolation is claimed only for `steered`.", Fabric, "routing"),
     )
     rails = Count(limits.RAILS, metadata=about("Leaves of each rack.", Fabric, "rails"))
+    hash = Part(
+        FabricHashSchema,
+        allow_none=True,
+        metadata=about("How switches choose among uplinks; flows then get source ports."),
+    )
 
 
 class PlanningSchema(PartSchema):
@@ -302,3 +350,9 @@ class PlanningSchema(PartSchema):
         metadata=about("Pause of a move beyond its time on the wire.", Planning, "pause_overhead_s"),
     )
     restart_s = Amount(limits.PAUSE_S, metadata=about("Pause of a restart.", Planning, "restart_s"))
+    trigger = Choice(
+        get_args(Trigger),
+        metadata=about(
+            "Carry plans out always, or only where worthwhile; the plan is the same.", Planning, "trigger"
+        ),
+    )

@@ -25,8 +25,10 @@ from .plan_parts import (
     LoadSchema,
     MoveSchema,
     ObjectiveSchema,
+    PlacementSchema,
     PlanPart,
     PodLoadSchema,
+    PredictedSchema,
     RingSchema,
     SharedUplinkSchema,
     SolverReportSchema,
@@ -34,20 +36,24 @@ from .plan_parts import (
     TransientSchema,
     UndrainedSchema,
     UnguaranteedSchema,
+    UnsteeredSchema,
 )
 from .reading import merge, read_json, read_source
 from .schema import DocumentSchema, Part, Rows, default_of
 
 __all__ = ["PlanSchema", "dump_plan", "dump_plan_in_work", "load_plan", "parse_plan"]
 
-NULLABLE: Final = frozenset({"lower_bound", "limited_by", "certificate", "conflict", "failure"})
+NULLABLE: Final = frozenset(
+    {"lower_bound", "limited_by", "certificate", "conflict", "failure", "predicted", "worthwhile"}
+)
 """Members that may be null in a ready plan; in others all that the solver answers is null."""
 DEFAULTED: Final = tuple(f.name for f in fields_of(Plan) if default_of(Plan, f.name) is not missing)
 """Members a ready plan may lack on reading."""
 _READY_ONLY: Final = (
     "status", "solver", "moves_needed", "lower_bound", "undrained", "excess", "excess_proved", "limited_by",
     "jobs_paused", "pause_s", "objective", "racks", "pods", "moves", "rings", "flows", "transients",
-    "shared_uplinks", "unguaranteed", "certificate", "conflict",
+    "shared_uplinks", "unguaranteed", "certificate", "conflict", "predicted", "worthwhile",
+    "unsteered", "placements",
 )  # fmt: skip
 
 
@@ -114,6 +120,19 @@ class PlanSchema(DocumentSchema):
     unguaranteed = Rows(UnguaranteedSchema, required=True, allow_none=True)
     certificate = FreeObject(required=True, allow_none=True)
     conflict = Part(ConflictSchema, required=True, allow_none=True)
+    predicted = Part(PredictedSchema, required=True, allow_none=True)
+    worthwhile = Flag(
+        required=True,
+        allow_none=True,
+        metadata=about("Saves more than it loses, or drains a node; null where that is not predicted."),
+    )
+    unsteered = Rows(UnsteeredSchema, required=True, allow_none=True)
+    placements = Rows(
+        PlacementSchema,
+        required=True,
+        allow_none=True,
+        metadata=about("Advice for the snapshot's `pending`, in order, each after the ones before."),
+    )
 
     @staticmethod
     def refusal(offences: Sequence[Offence]) -> InvalidPlan:

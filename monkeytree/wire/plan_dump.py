@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from monkeytree.plan import Conflict, Flow, Load, Move, Objective, Plan, SharedUplink, SolverReport
+from monkeytree.plan import (
+    Conflict,
+    Flow,
+    Load,
+    Move,
+    Objective,
+    PendingPlacement,
+    Plan,
+    Predicted,
+    SharedUplink,
+    SolverReport,
+)
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
@@ -49,6 +60,25 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
         ],
         "certificate": None if plan.certificate is None else dict(plan.certificate),
         "conflict": None if plan.conflict is None else _conflict(plan.conflict),
+        "predicted": None if plan.predicted is None else _predicted(plan.predicted),
+        "worthwhile": plan.worthwhile,
+        "unsteered": [{"reason": row.reason, "flows": list(row.flows)} for row in plan.unsteered],
+        "placements": [_placement(placement) for placement in plan.placements],
+    }
+
+
+def _predicted(predicted: Predicted) -> dict[str, float | None]:
+    return {"saved_gpu_s": predicted.saved_gpu_s, "lost_gpu_s": predicted.lost_gpu_s}
+
+
+def _placement(placement: PendingPlacement) -> dict[str, Any]:
+    return {
+        "job": placement.job,
+        "nodes": list(placement.nodes),
+        "after": {rack: f[0] if len(f) == 1 else list(f) for rack, f in placement.after.items()},
+        "within_bound": placement.within_bound,
+        "proved": placement.proved,
+        "because": list(placement.because),
     }
 
 
@@ -106,6 +136,9 @@ def _flow(flow: Flow) -> dict[str, Any]:
     }
     if flow.leaves_pod:
         row["pod_uplink"] = flow.pod_uplink
+    if flow.udp_source_port is not None:
+        row["udp_source_port"] = flow.udp_source_port
+        row["flow_label"] = flow.flow_label
     return row
 
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from marshmallow import EXCLUDE, fields
 
+from monkeytree.hash_offences import FLOW_LABEL, SOURCE_PORT
 from monkeytree.limits import MAX_NAME, Real, Whole
 from monkeytree.offence_log import OffenceLog, Path
 from monkeytree.plan import (
@@ -19,6 +20,8 @@ from monkeytree.plan import (
     Move,
     Objective,
     ObjectiveName,
+    PendingPlacement,
+    Predicted,
     Ring,
     SharedUplink,
     SolverReport,
@@ -26,6 +29,7 @@ from monkeytree.plan import (
     Trial,
     Undrained,
     Unguaranteed,
+    Unsteered,
 )
 
 from .fields import Amount, Choice, Count, Either, Flag, Listing, Name, OnePass, Ranks, as_int, refuse
@@ -220,6 +224,11 @@ class FlowSchema(PlanPart):
         INDEX, allow_none=True, metadata=about("The core, where the flow leaves its pod; null where none.")
     )
 
+    udp_source_port = Count(
+        SOURCE_PORT, metadata=about("Puts the flow on its uplink, where a hash is known.")
+    )
+    flow_label = Count(FLOW_LABEL, metadata=about("Of the queue pair: it leads to that source port."))
+
     @classmethod
     def make(cls, values: dict[str, Any], log: OffenceLog, at: Path) -> Flow:
         return Flow(**values, leaves_pod="pod_uplink" in values)
@@ -258,6 +267,38 @@ class SharedUplinkSchema(PlanPart):
         return shared
 
 
+class AfterLoads(OnePass, fields.Dict):
+    """Rack id to its fragmentation degree, one number or one a rail; read as tuples."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(values=Degrees(), **kwargs)
+        self.read_degrees = Degrees().read
+
+    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
+        if not isinstance(value, Mapping):
+            return refuse(log, at, "must be an object", value)
+        read = {str(key): self.read_degrees(load, log, (*at, str(key))) for key, load in value.items()}
+        return {key: load for key, load in read.items() if isinstance(load, tuple)}
+
+
+class PlacementSchema(PlanPart):
+    """Where a pending job would best start."""
+
+    model = PendingPlacement
+    placeholders = {  # noqa: RUF012
+        "job": NO_NAME, "nodes": (), "after": {}, "within_bound": False, "proved": False, "because": (),
+    }  # fmt: skip
+
+    job = Name(required=True)
+    nodes = Listing(Name(), required=True, metadata=about("Node of each worker; empty where it has no room."))
+    after = AfterLoads(required=True, metadata=about("f_t of the racks it touches once it runs."))
+    within_bound = Flag(required=True, metadata=about("None of these racks (and pods) is over then."))
+    proved = Flag(required=True, metadata=about("No other nodes add less excess, or span less."))
+    because = Listing(
+        Text(MAX_NAME + 16), required=True, metadata=about("Racks and `pod:ID` that are over, or `no_room`.")
+    )
+
+
 class ConflictSchema(PlanPart):
     """What cannot be met together, and can without any one of it."""
 
@@ -270,6 +311,18 @@ class ConflictSchema(PlanPart):
     drains = Listing(Text(MAX_NAME), required=True, metadata=about("and these nodes drained."))
 
 
+class PredictedSchema(PlanPart):
+    """What the plan is expected to save and to lose, in slots x seconds."""
+
+    model = Predicted
+    placeholders = {"saved_gpu_s": None, "lost_gpu_s": 0.0}  # noqa: RUF012
+
+    saved_gpu_s = Amount(
+        VALUE, required=True, allow_none=True, metadata=about("Null where the snapshot does not say enough.")
+    )
+    lost_gpu_s = Amount(VALUE, required=True, metadata=about("Slots x pause of the paused jobs."))
+
+
 class UnguaranteedSchema(PlanPart):
     """A group whose isolation the plan does not claim."""
 
@@ -279,3 +332,13 @@ class UnguaranteedSchema(PlanPart):
     job = Name(required=True)
     group = Name(required=True)
     kind = Text(MAX_NAME, required=True)
+
+
+class UnsteeredSchema(PlanPart):
+    """Flows that no source port puts on their uplinks."""
+
+    model = Unsteered
+    placeholders = {"reason": "", "flows": ()}  # noqa: RUF012
+
+    reason = Text(MAX_NAME, required=True, metadata=about("See docs/steering.md."))
+    flows = Ranks(INDEX, required=True, metadata=about("Indices into `flows`."))

@@ -15,7 +15,7 @@ from monkeytree.offence_log import OffenceLog, Path, cut_short, pointer_to, show
 
 from .fields import MESSAGES, OnePass, Read, refuse
 
-RESERVED = frozenset({"pending", "overlays", "planes"})
+RESERVED = frozenset({"overlays", "planes"})
 UNKNOWN = "is not a known member; remove it"
 UNSUPPORTED = "is reserved and not supported by this release; remove it"
 NOT_AN_OBJECT = "must be an object"

@@ -19,7 +19,7 @@ from monkeytree.offences import find_offences
 from monkeytree.snapshot import Snapshot
 
 from .fields import Count, Format, Instant, Labels, Name
-from .parts import FabricSchema, JobSchema, PlanningSchema, PodSchema, RackSchema, about
+from .parts import FabricSchema, JobSchema, PendingSchema, PlanningSchema, PodSchema, RackSchema, about
 from .reading import merge, read_json, read_source
 from .schema import DocumentSchema, Part, Rows, default_of
 
@@ -56,6 +56,10 @@ class SnapshotSchema(DocumentSchema):
     racks = Rows(RackSchema, required=True, metadata={"minItems": 1, "maxItems": limits.MAX_RACKS})
     pods = Rows(PodSchema, metadata={"maxItems": limits.MAX_PODS})
     jobs = Rows(JobSchema, required=True, metadata={"maxItems": limits.MAX_JOBS})
+    pending = Rows(
+        PendingSchema,
+        metadata={"maxItems": limits.MAX_PENDING, "description": "Jobs that wait for nodes, in order."},
+    )
     planning = Part(PlanningSchema)
 
     @staticmethod

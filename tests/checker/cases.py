@@ -109,6 +109,20 @@ def moved() -> Case:
     )
 
 
+def foretold() -> Case:
+    """:func:`moved` with predictions: A and B, each sending a quarter of the time, shared an uplink."""
+    before, after = moved()
+    for index, (traffic_gb, iteration_s, remaining_s) in enumerate([(50, 4, 1000), (25, 2, 200)]):
+        before["jobs"][index]["remaining_s"] = remaining_s
+        before["jobs"][index]["replica_groups"][0].update(traffic_gb=traffic_gb, iteration_s=iteration_s)
+    # Each is slowed by a quarter of the quarter that it sends: 2 x 1000 / 16 + 3 x 200 / 16.
+    return before, {
+        **after,
+        "predicted": {"saved_gpu_s": 162.5, "lost_gpu_s": 3 * 9.26},
+        "worthwhile": True,
+    }
+
+
 def swapped() -> Case:
     """A full cluster: A and B swap a worker through staging."""
     racks: list[Document] = [
@@ -352,10 +366,65 @@ def overfull() -> Case:
     )
 
 
+def hashed() -> Case:
+    """A's two rings have ports for a CRC-16/CCITT over four uplinks, B has no addresses."""
+    racks: list[Document] = [
+        {
+            "id": f"r{n}",
+            "uplinks": 4,
+            "nodes": {f"a{n}": {"slots": 1, "addresses": [f"10.0.{n}.1"]}, f"b{n}": 1},
+        }
+        for n in (0, 1)
+    ]
+    jobs = [job("A", ["a0", "a1"], rings=2), job("B", ["b0", "b1"])]
+    fabric = {"hash": {"leaf": {"algorithm": "crc16_ccitt"}}}
+    ports = ({"udp_source_port": 49176, "flow_label": 24}, {"udp_source_port": 49168, "flow_label": 16})
+    hops = (((0, 1), ("r0", "r1")), ((1, 0), ("r1", "r0")))
+    return snapshot(racks, jobs, fabric=fabric), plan(
+        status="compliant",
+        racks={"r0": load(4, 3, 3), "r1": load(4, 3, 3)},
+        rings=[ring("A", [0, 1]), ring("B", [0, 1])],
+        flows=[
+            *({**flow("A", *hop, ring_, ring_), **ports[ring_]} for ring_ in (0, 1) for hop in hops),
+            *(flow("B", *hop, 2) for hop in hops),
+        ],
+        unsteered=[{"reason": "no_address", "flows": [4, 5]}],
+    )
+
+
+def advised() -> Case:
+    """P fits into r2, Q goes to what is left of r1 and to r3 without uplinks, R finds no room."""
+    racks: list[Document] = [
+        {"id": "r1", "uplinks": 1, "nodes": {"n1": 2}},
+        {"id": "r2", "uplinks": 1, "nodes": {"n2": 2, "n4": {"slots": 2, "cordoned": True}}},
+        {"id": "r3", "uplinks": 0, "nodes": {"n3": 1, "n5": {"slots": 3, "class": "h200"}}},
+    ]
+    pending: list[Document] = [
+        {"id": "P", "workers": 2, "submitted_at": "2026-11-29T17:00:00Z"},
+        {"id": "Q", "workers": 2, "classes": [""]},
+        {"id": "R", "workers": 2, "classes": ["h200"], "one_per_node": True},
+    ]
+    nothing: Document = {"within_bound": False, "proved": True, "because": ["no_room"]}
+    return snapshot(racks, [job("A", ["n1"])], pending=pending), plan(
+        status="compliant",
+        placements=[
+            {
+                "job": "P", "nodes": ["n2", "n2"], "after": {"r2": 0},
+                "within_bound": True, "proved": True, "because": [],
+            },
+            {
+                "job": "Q", "nodes": ["n1", "n3"], "after": {"r1": 1, "r3": 1},
+                "within_bound": False, "proved": True, "because": ["r3"],
+            },
+            {"job": "R", "nodes": [], "after": {}, **nothing},
+        ],
+    )  # fmt: skip
+
+
 CASES: dict[str, Callable[[], Case]] = {
     case.__name__: case
     for case in (
-        moved, swapped, reordered, podded, crowded_pod, railed, folded, drained,
-        undrained, weighed, cut, cut_pods, spread, overfull,
+        moved, foretold, swapped, reordered, podded, crowded_pod, railed, folded, drained,
+        undrained, weighed, cut, cut_pods, spread, overfull, hashed, advised,
     )
 }  # fmt: skip

@@ -6,12 +6,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from monkeytree.fabric_hash import ALGORITHMS, HASH_FIELDS, FabricHash, HashStage, LearnedPair, LearnedTable
 from monkeytree.plan import (
     Flow,
     Load,
     Move,
     Objective,
+    PendingPlacement,
     Plan,
+    Predicted,
     Ring,
     SharedUplink,
     SolverReport,
@@ -19,8 +22,9 @@ from monkeytree.plan import (
     Trial,
     Undrained,
     Unguaranteed,
+    Unsteered,
 )
-from monkeytree.snapshot import Fabric, Job, Node, Planning, Pod, Rack, ReplicaGroup, Snapshot
+from monkeytree.snapshot import Fabric, Job, Node, Pending, Planning, Pod, Rack, ReplicaGroup, Snapshot
 
 
 def good() -> dict[str, Any]:
@@ -80,6 +84,48 @@ amounts = st.floats(0, 1e6) | st.integers(0, 10**6).map(float)
 rates = st.floats(0.5, 1e5) | st.sampled_from([100.0, 200.0, 400.0])
 
 
+ports = st.integers(0xC000, 0xFFFF)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> HashStage:
+    algorithm = draw(st.sampled_from(ALGORITHMS))
+    return HashStage(
+        algorithm=algorithm,  # type: ignore[arg-type]
+        fields=tuple(draw(st.permutations(HASH_FIELDS))[: draw(st.integers(1, 6))]),  # type: ignore[arg-type]
+        seed=draw(seeds),
+        offset=draw(st.integers(0, 31)),
+        select=draw(st.sampled_from(["modulo", "high"])),
+        key=draw(st.none() | st.binary(min_size=1, max_size=8).map(bytes.hex))
+        if algorithm == "toeplitz"
+        else None,
+    )
+
+
+@st.composite
+def learned(draw: st.DrawFn) -> LearnedTable:
+    pairs = [
+        LearnedPair(
+            src=f"10.0.0.{number}",
+            dst="fd00::1",
+            ports=draw(
+                st.dictionaries(st.integers(0, 99), st.lists(ports, max_size=3).map(tuple), max_size=3)
+            ),
+            method=draw(st.sampled_from(["probed", "affine"])),
+            probes=draw(st.integers(0, 99)),
+            confidence=draw(st.floats(0, 1)),
+        )
+        for number in range(draw(st.integers(0, 2)))
+    ]
+    return LearnedTable(draw(st.integers(1, 99)), draw(names), tuple(pairs))
+
+
+hashes = st.builds(FabricHash, leaf=stages(), pod=st.none() | stages()) | st.builds(
+    FabricHash, learned=learned()
+)
+
+
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
     return Fabric(
@@ -87,6 +133,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
         uplink_gbps=draw(st.none() | rates),
         routing=draw(st.sampled_from(["steered", "ecmp", "adaptive"])),
         rails=draw(st.integers(1, 8)),
+        hash=draw(st.none() | hashes),
     )
 
 
@@ -100,11 +147,12 @@ def plannings(draw: st.DrawFn) -> Planning:
         previous_plan_id=draw(st.none() | names),
         pause_overhead_s=draw(amounts),
         restart_s=draw(amounts),
+        trigger=draw(st.sampled_from(["always", "worthwhile"])),
     )
 
 
 @st.composite
-def nodes(draw: st.DrawFn, name: str) -> Node:
+def nodes(draw: st.DrawFn, name: str, addresses: tuple[str, ...]) -> Node:
     slots = draw(st.integers(0, 8))
     return Node(
         id=name,
@@ -114,6 +162,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         drain=draw(st.booleans()),
         node_class=draw(st.sampled_from(["", "", "h100", "h200"])),
         labels=draw(st.just({}) | labels),
+        addresses=addresses,
     )
 
 
@@ -141,6 +190,7 @@ def groups(draw: st.DrawFn, name: str, free: dict[str, int]) -> ReplicaGroup | N
         pinned=draw(st.frozensets(st.sampled_from(ranks))),
         kind=draw(st.sampled_from(["ring", "tree", "all_to_all", "other"])),
         traffic_gb=draw(st.none() | st.floats(1e-9, 1e6)),
+        iteration_s=draw(st.none() | st.floats(1e-9, 1e6)),
     )
 
 
@@ -154,6 +204,21 @@ def jobs(draw: st.DrawFn, name: str, free: dict[str, int]) -> Job:
         mobility=draw(st.sampled_from(["live", "restart", "none"])),
         classes=draw(st.none() | st.frozensets(st.sampled_from(["", "h100", "h200"]))),
         labels=draw(st.just({}) | labels),
+        remaining_s=draw(st.none() | st.floats(0, 1e9)),
+    )
+
+
+@st.composite
+def pending(draw: st.DrawFn, name: str) -> Pending:
+    return Pending(
+        id=name,
+        workers=draw(st.integers(1, 99)),
+        slots_per_worker=draw(st.integers(1, 8)),
+        rings=draw(st.integers(0, 8)),
+        classes=draw(st.none() | st.frozensets(st.sampled_from(["", "h100", "h200"]))),
+        one_per_node=draw(st.booleans()),
+        submitted_at=draw(st.none() | st.just("2026-11-29T17:59:00Z")),
+        labels=draw(st.just({}) | labels),
     )
 
 
@@ -162,12 +227,19 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     """Valid snapshots with every member in use."""
     pods = [Pod(name, draw(st.integers(0, 64))) for name in draw(st.lists(names, max_size=2, unique=True))]
     racks = []
+    fabric, addressed = draw(fabrics()), draw(st.booleans())
+
+    def addresses(rack: int, node: int) -> tuple[str, ...]:
+        return tuple(f"10.{rack}.{node}.{rail}" for rail in range(fabric.rails)) if addressed else ()
+
     for index, name in enumerate(draw(st.lists(names, min_size=1, max_size=3, unique=True))):
         racks.append(
             Rack(
                 id=name,
                 spines=tuple(sorted(draw(st.sets(st.integers(0, 5), max_size=4)))),
-                nodes=tuple(draw(nodes(f"{index}/{n}~")) for n in range(draw(st.integers(0, 3)))),
+                nodes=tuple(
+                    draw(nodes(f"{index}/{n}~", addresses(index, n))) for n in range(draw(st.integers(0, 3)))
+                ),
                 pod=draw(st.sampled_from(pods)).id if pods else None,
             )
         )
@@ -177,10 +249,13 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         taken_at="2026-11-29T18:00:00Z",
         racks=tuple(racks),
         jobs=tuple(draw(jobs(name, free)) for name in draw(st.lists(names, max_size=3, unique=True))),
-        fabric=draw(fabrics()),
+        fabric=fabric,
         pods=tuple(pods),
         planning=draw(plannings()),
         sequence=draw(st.none() | st.integers(0, 2**63 - 1)),
+        pending=tuple(
+            draw(pending(f"{name}~pending")) for name in draw(st.lists(names, max_size=2, unique=True))
+        ),
         labels=draw(labels),
     )
 
@@ -211,7 +286,7 @@ def sample_plan(rails: int = 1) -> Plan:
         flows=(
             Flow("A", "0", 0, 0, 1, 2, "r1", "r2", 0),
             Flow("A", "0", 0, 0, 2, 0, "r2", "r1", None, True, None),
-            Flow("A", "0", 0, 0, 0, 1, "r1", "r3", 1, True, 4),
+            Flow("A", "0", 0, 0, 0, 1, "r1", "r3", 1, True, 4, 0xC00F, 0xF),
         ),
         transients=(Transient("r1", 0, 1, 5),),
         shared_uplinks=(
@@ -219,5 +294,12 @@ def sample_plan(rails: int = 1) -> Plan:
             SharedUplink(3, "down", (1,), pod="p1"),
         ),
         unguaranteed=(Unguaranteed("A", "0", "tree"),),
+        unsteered=(Unsteered("polarised", (0, 1)),),
         certificate={"kind": "dual", "values": [1, 2]},
+        predicted=Predicted(12.5, 18.0),
+        worthwhile=False,
+        placements=(
+            PendingPlacement("P", ("n1", "n2"), {"r1": (1,) * rails}, True, True),
+            PendingPlacement("Q", (), {}, False, True, ("no_room",)),
+        ),
     )

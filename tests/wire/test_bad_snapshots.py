@@ -14,6 +14,10 @@ from tests.wire.samples import good
 
 GONE = object()
 GROUP = "/jobs/0/replica_groups/0"
+CRC = {"algorithm": "crc32"}
+PAIR = {"src": "10.0.0.1", "dst": "10.0.0.2", "ports": {}}
+TABLE = {"version": 1, "epoch": "e", "pairs": []}
+PAIRS = "/fabric/hash/learned/pairs"
 CASES: list[tuple[str, Any, list[str]]] = [
     # pointer to change, its new value (GONE: removed), pointers of the offences
     ("/format", 2, ["/format"]),
@@ -52,6 +56,34 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("/fabric/rails", 0, ["/fabric/rails"]),
     ("/fabric/rails", 1.5, ["/fabric/rails"]),
     ("/fabric/planes", 2, ["/fabric/planes"]),
+    ("/fabric/hash", 3, ["/fabric/hash"]),
+    ("/fabric/hash", {}, ["/fabric/hash"]),
+    ("/fabric/hash", {"leaf": {}}, ["/fabric/hash/leaf/algorithm"]),
+    ("/fabric/hash", {"leaf": {"algorithm": "md5"}}, ["/fabric/hash/leaf/algorithm"]),
+    ("/fabric/hash", {"leaf": {**CRC, "fields": []}}, ["/fabric/hash/leaf/fields"]),
+    ("/fabric/hash", {"leaf": {**CRC, "fields": ["src", "src"]}}, ["/fabric/hash/leaf/fields/1"]),
+    ("/fabric/hash", {"leaf": {**CRC, "fields": ["colour"]}}, ["/fabric/hash/leaf/fields/0"]),
+    ("/fabric/hash", {"leaf": {**CRC, "seed": 2**32}}, ["/fabric/hash/leaf/seed"]),
+    ("/fabric/hash", {"leaf": {**CRC, "offset": 32}}, ["/fabric/hash/leaf/offset"]),
+    ("/fabric/hash", {"leaf": {**CRC, "key": "6d5a"}}, ["/fabric/hash/leaf/key"]),
+    ("/fabric/hash", {"leaf": {"algorithm": "toeplitz", "key": "6"}}, ["/fabric/hash/leaf/key"]),
+    ("/fabric/hash", {"leaf": CRC, "leaf_seeds": {"r1/1": 3}}, ["/fabric/hash/leaf_seeds/r1~11"]),
+    ("/fabric/hash", {"leaf": CRC, "pod_seeds": {"p1/3": 3}}, ["/fabric/hash/pod_seeds/p1~13"]),
+    ("/fabric/hash", {"leaf": CRC, "leaf_seeds": {"r1/0": -1}}, ["/fabric/hash/leaf_seeds/r1~10"]),
+    ("/fabric/hash", {"leaf": CRC, "learned": TABLE}, ["/fabric/hash"]),
+    ("/fabric/hash", {"learned": {**TABLE, "version": 0}}, ["/fabric/hash/learned/version"]),
+    ("/fabric/hash", {"learned": {**TABLE, "pairs": [{**PAIR, "src": "1.2"}]}}, [f"{PAIRS}/0/src"]),
+    (
+        "/fabric/hash",
+        {"learned": {**TABLE, "pairs": [{**PAIR, "ports": {"0": [80]}}]}},
+        [f"{PAIRS}/0/ports/0/0"],
+    ),
+    ("/fabric/hash", {"learned": {**TABLE, "pairs": [{**PAIR, "ports": {"x": []}}]}}, [f"{PAIRS}/0/ports/x"]),
+    ("/fabric/hash", {"learned": {**TABLE, "pairs": [PAIR, PAIR]}}, [f"{PAIRS}/1"]),
+    ("/racks/0/nodes/r1n2/addresses", "10.0.0.1", ["/racks/0/nodes/r1n2/addresses"]),
+    ("/racks/0/nodes/r1n2/addresses", ["10.0.0.1", "10.0.0.2"], ["/racks/0/nodes/r1n2/addresses"]),
+    ("/racks/0/nodes/r1n2/addresses", ["10.0.0.01"], ["/racks/0/nodes/r1n2/addresses/0"]),
+    ("/racks/0/nodes/r1n2/addresses", [7], ["/racks/0/nodes/r1n2/addresses/0"]),
     ("/racks", [], ["/racks"] + [f"{GROUP}/workers/{i}" for i in range(3)]),
     ("/racks", GONE, ["/racks"]),
     ("/racks", {}, ["/racks"]),
@@ -114,6 +146,19 @@ CASES: list[tuple[str, Any, list[str]]] = [
     (f"{GROUP}/state_gb", -0.5, [f"{GROUP}/state_gb"]),
     (f"{GROUP}/traffic_gb", 0, [f"{GROUP}/traffic_gb"]),
     (f"{GROUP}/traffic_gb", "26", [f"{GROUP}/traffic_gb"]),
+    (f"{GROUP}/iteration_s", 0, [f"{GROUP}/iteration_s"]),
+    ("/jobs/0/remaining_s", -1, ["/jobs/0/remaining_s"]),
+    ("/planning/trigger", "never", ["/planning/trigger"]),
+    ("/pending", {}, ["/pending"]),
+    ("/pending", [{"id": "P", "workers": 0}], ["/pending/0/workers"]),
+    ("/pending", [{"id": "P", "workers": 1, "classes": [7]}], ["/pending/0/classes/0"]),
+    ("/pending", [{"id": "P", "workers": 1, "submitted_at": "now"}], ["/pending/0/submitted_at"]),
+    (
+        "/pending",
+        [{"id": "P", "workers": 1}, {"id": "P", "workers": 1, "x": 2}],
+        ["/pending/1/x", "/pending/1/id"],
+    ),
+    ("/pending", [{"id": "A", "workers": 1}], ["/pending/0/id"]),
     (f"{GROUP}/state_gb", float("inf"), [f"{GROUP}/state_gb"]),
     (f"{GROUP}/state_gb", False, [f"{GROUP}/state_gb"]),
     (f"{GROUP}/order", [0, 1], [f"{GROUP}/order"]),

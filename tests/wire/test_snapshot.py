@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import monkeytree
 from monkeytree.errors import InvalidDocument, UnsupportedMember
+from monkeytree.identity import placement_id
 from monkeytree.snapshot import Planning, Snapshot
 from monkeytree.wire.schema import DocumentSchema, Part
 from monkeytree.wire.snapshot import (
@@ -104,7 +105,10 @@ def test_defaults_are_the_contracts() -> None:
     assert snapshot.jobs[0].replica_groups[0].pinned == {0}
 
 
-@pytest.mark.parametrize("member", ["pod", "order", "classes", "uplink_gbps", "sequence", "traffic_gb"])
+@pytest.mark.parametrize(
+    "member",
+    ["pod", "order", "classes", "uplink_gbps", "sequence", "traffic_gb", "iteration_s", "remaining_s"],
+)
 def test_null_means_left_out_where_that_is_the_default(member: str) -> None:
     document = good()
     document["pods"] = []
@@ -117,6 +121,8 @@ def test_null_means_left_out_where_that_is_the_default(member: str) -> None:
         "uplink_gbps": document["fabric"],
         "sequence": document,
         "traffic_gb": document["jobs"][0]["replica_groups"][0],
+        "iteration_s": document["jobs"][0]["replica_groups"][0],
+        "remaining_s": document["jobs"][0],
     }[member]
     holder.pop(member, None)
     left_out = load_snapshot(document)
@@ -137,8 +143,8 @@ def test_sources(tmp_path: Path) -> None:
 
 def test_only_reserved_members_are_told_apart() -> None:
     with pytest.raises(UnsupportedMember) as caught:
-        load_snapshot({**good(), "planes": 2, "pending": []})
-    assert [offence.pointer for offence in caught.value.offences] == ["/pending", "/planes"]
+        load_snapshot({**good(), "planes": 2, "overlays": []})
+    assert [offence.pointer for offence in caught.value.offences] == ["/overlays", "/planes"]
     assert {offence.code for offence in caught.value.offences} == {"unsupported_member"}
 
 
@@ -169,3 +175,17 @@ def test_planning_stands_in_other_requests_too() -> None:
     with pytest.raises(InvalidDocument) as caught:
         _Request().load({"planning": {"max_moves": -3, "x": 1}, "y": 2})
     assert [o.pointer for o in caught.value.offences] == ["/planning/max_moves", "/planning/x", "/y"]
+
+
+def test_the_placement_is_told_apart_from_what_is_said_about_it() -> None:
+    plain = good()
+    told = good()
+    told["labels"] = {"taken-by": "cron"}
+    told["racks"][0]["nodes"]["r1n1"] = {"slots": 2, "labels": {"row": "7"}}
+    told["jobs"][0].update(remaining_s=3600, labels={"tenant": "t2"})
+    told["jobs"][0]["replica_groups"][0].update(iteration_s=1.5, traffic_gb=26)
+    one, other = load_snapshot(plain), load_snapshot(told)
+    assert snapshot_id(one) != snapshot_id(other)
+    assert placement_id(one) == placement_id(other)
+    told["jobs"][0]["replica_groups"][0]["workers"] = ["r1n1", "r2n1", "r2n1"]
+    assert placement_id(load_snapshot(told)) != placement_id(one)

@@ -1,0 +1,134 @@
+"""What is wrong with the addresses of nodes and with ``fabric.hash``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+
+from .fabric_hash import ALGORITHMS, HASH_FIELDS, FabricHash, HashStage, LearnedPair, LearnedTable
+from .limits import Real, Whole
+from .offence_log import OffenceLog, Path
+
+SEED: Final = Whole(0, 2**32 - 1)
+OFFSET: Final = Whole(0, 31)
+SOURCE_PORT: Final = Whole(0xC000, 0xFFFF)
+FLOW_LABEL: Final = Whole(0, 0xFFFFF)
+VERSION: Final = Whole(1, 2**31 - 1)
+PROBES: Final = Whole(0, 2**31 - 1)
+CONFIDENCE: Final = Real(0.0, 1.0)
+UPLINK: Final = Whole(0, 1_000_000)
+MOST_KEY_BYTES: Final = 128
+ADDRESS_MESSAGE: Final = "must be an IP address, written the shortest way (10.0.0.1, fd00::1)"
+
+Places = Iterator[tuple[Path, tuple[str, ...]]]
+"""The addresses of each node that has any, with the path of the node."""
+
+
+def check_addresses(nodes: Places, rails: int, log: OffenceLog) -> None:
+    """One address a rail, each of one node only, and all of one family."""
+    owner: dict[str, Path] = {}
+    family = 0
+    for at, addresses in nodes:
+        if len(addresses) != rails:
+            log.add((*at, "addresses"), f"must list {rails}, one a rail", list(addresses))
+        for index, address in enumerate(addresses):
+            version = version_of(address)
+            if not version:
+                log.add((*at, "addresses", index), ADDRESS_MESSAGE, address)
+                continue
+            family = family or version
+            if version != family:
+                log.add((*at, "addresses", index), f"must be IPv{family} as the ones before", address)
+            elif address in owner:
+                where = str(owner[address][-1])
+                log.add((*at, "addresses", index), f"is an address of node {where!r} already", address)
+            owner.setdefault(address, at)
+
+
+def version_of(address: Any) -> int:
+    """4 or 6, and 0 for what is no address in its shortest form."""
+    try:
+        found = ip_address(address) if isinstance(address, str) else None
+    except ValueError:
+        return 0
+    return found.version if found is not None and str(found) == address else 0
+
+
+def check_hash(
+    hash_: FabricHash, leaves: Mapping[str, int], pods: Mapping[str, int], log: OffenceLog
+) -> None:
+    """List what is wrong with ``fabric.hash``.
+
+    Args:
+        leaves: rails of each rack id.
+        pods: spines of each pod id.
+    """
+    at: Path = ("fabric", "hash")
+    if (hash_.leaf is None) == (hash_.learned is None):
+        log.add(at, "must give either leaf or learned", [hash_.leaf is not None, hash_.learned is not None])
+    for name, stage in (("leaf", hash_.leaf), ("pod", hash_.pod)):
+        if stage is not None:
+            check_stage(stage, (*at, name), log)
+    for member, seeds, known in (
+        ("leaf_seeds", hash_.leaf_seeds, leaves),
+        ("pod_seeds", hash_.pod_seeds, pods),
+    ):
+        for name, seed in seeds.items():
+            place, _, number = str(name).rpartition("/")
+            if not (number.isdecimal() and int(number) < known.get(place, 0)):
+                form = "RACK/RAIL" if member == "leaf_seeds" else "POD/SPINE"
+                log.add((*at, member, name), f"names no switch; its name must be {form}", name)
+            log.check(SEED, seed, *at, member, name)
+    if hash_.learned is not None:
+        _check_table(hash_.learned, (*at, "learned"), log)
+
+
+def check_stage(stage: HashStage, at: Path, log: OffenceLog) -> None:
+    """List what is wrong with one stage."""
+    log.choice(stage.algorithm, ALGORITHMS, *at, "algorithm")
+    log.choice(stage.select, ("modulo", "high"), *at, "select")
+    log.check(SEED, stage.seed, *at, "seed")
+    log.check(OFFSET, stage.offset, *at, "offset")
+    if not stage.fields:
+        log.add((*at, "fields"), "must list at least one field", [])
+    for index, name in enumerate(stage.fields):
+        log.choice(name, HASH_FIELDS, *at, "fields", index)
+        if name in stage.fields[:index]:
+            log.add((*at, "fields", index), "stands twice", name)
+    if stage.key is not None and not _is_key(stage.key):
+        log.add((*at, "key"), f"must be 1 to {MOST_KEY_BYTES} bytes in hex", stage.key)
+    if stage.key is not None and stage.algorithm != "toeplitz":
+        log.add((*at, "key"), "belongs to toeplitz alone", stage.key)
+
+
+def _is_key(text: Any) -> bool:
+    try:
+        return 0 < len(bytes.fromhex(text)) <= MOST_KEY_BYTES
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_table(table: LearnedTable, at: Path, log: OffenceLog) -> None:
+    log.check(VERSION, table.version, *at, "version")
+    log.name(table.epoch, *at, "epoch")
+    seen: set[tuple[str, str]] = set()
+    for index, pair in enumerate(table.pairs):
+        where = (*at, "pairs", index)
+        if (pair.src, pair.dst) in seen:
+            log.add(where, "is a pair that stands before already", f"{pair.src} to {pair.dst}")
+        seen.add((pair.src, pair.dst))
+        _check_pair(pair, where, log)
+
+
+def _check_pair(pair: LearnedPair, at: Path, log: OffenceLog) -> None:
+    for name in ("src", "dst"):
+        if not version_of(getattr(pair, name)):
+            log.add((*at, name), ADDRESS_MESSAGE, getattr(pair, name))
+    log.choice(pair.method, ("probed", "affine"), *at, "method")
+    log.check(PROBES, pair.probes, *at, "probes")
+    log.check(CONFIDENCE, pair.confidence, *at, "confidence")
+    for uplink, ports in pair.ports.items():
+        log.check(UPLINK, uplink, *at, "ports", str(uplink))
+        for index, port in enumerate(ports):
+            log.check(SOURCE_PORT, port, *at, "ports", str(uplink), index)

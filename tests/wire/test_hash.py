@@ -1,0 +1,54 @@
+"""Addresses and hashes in snapshots: what several nodes may not share, and what survives a round trip."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import monkeytree
+from monkeytree.errors import InvalidSnapshot
+from tests.wire.samples import good
+
+
+def addressed(first: str, second: str) -> dict[str, Any]:
+    document = good()
+    for node, address in (("r1n1", first), ("r1n2", second)):
+        document["racks"][0]["nodes"][node] = {"slots": 2, "addresses": [address]}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [("10.0.0.1", "of node 'r1n1' already"), ("fd00::1", "must be IPv4 as the ones before")],
+)
+def test_addresses_are_of_one_node_and_of_one_family(second: str, said: str) -> None:
+    with pytest.raises(InvalidSnapshot) as refused:
+        monkeytree.load_snapshot(addressed("10.0.0.1", second))
+    (offence,) = refused.value.offences
+    assert offence.pointer == "/racks/0/nodes/r1n2/addresses/0"
+    assert said in offence.message
+
+
+def test_seeds_and_tables_survive_a_round_trip() -> None:
+    document = addressed("10.0.0.1", "10.0.0.2")
+    document["fabric"]["hash"] = {
+        "leaf": {
+            "algorithm": "crc32_hi",
+            "fields": ["src", "sport"],
+            "seed": 7,
+            "offset": 3,
+            "select": "high",
+        },
+        "leaf_seeds": {"r1/0": 9},
+        "pod_seeds": {"p1/2": 11},
+    }
+    snapshot = monkeytree.load_snapshot(document)
+    dumped = monkeytree.dump_snapshot(snapshot)
+    assert dumped["fabric"]["hash"] == document["fabric"]["hash"]
+    assert dumped["racks"][0]["nodes"]["r1n1"] == {"slots": 2, "addresses": ["10.0.0.1"]}
+    assert monkeytree.load_snapshot(dumped) == snapshot
+    other = copy.deepcopy(document)
+    other["fabric"]["hash"]["leaf"]["seed"] = 8
+    assert monkeytree.snapshot_id(monkeytree.load_snapshot(other)) != monkeytree.snapshot_id(snapshot)
