@@ -1,0 +1,92 @@
+"""The table of source ports, for Python programs that own their queue pairs.
+
+The agent writes it next to its journal; the verbs shim reads the same file (``shim/parse.c``). Lines are
+``srcIP,dstIP=port[,port...]``, the form of Huawei's ``HCCL_RDMA_QP_PORT_CONFIG_PATH``; ``#`` starts a comment
+line. One line that is not understood discards the whole table: half a table steers some flows onto
+uplinks that others were meant to have.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT, label_of_port
+
+Pair = tuple[str, str]
+_LINE = re.compile(r"([0-9.]+),([0-9.]+)=([0-9]+(?:,[0-9]+)*)")
+
+
+class BadTable(ValueError):
+    """A line of a table of source ports is not understood."""
+
+
+def parse_table(text: str) -> dict[Pair, tuple[int, ...]]:
+    """Ports of each (source, target) pair of IPv4 addresses, in the order written.
+
+    Raises:
+        BadTable: with the number of the first line that is not understood.
+    """
+    ports: dict[Pair, tuple[int, ...]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.removesuffix("\r")
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None or not (_address(match[1]) and _address(match[2])):
+            raise BadTable(f"line {number}: {line!r} is not srcIP,dstIP=port[,port...]")
+        given = tuple(int(port) for port in match[3].split(","))
+        if not all(FIRST_PORT <= port <= LAST_PORT for port in given):
+            raise BadTable(f"line {number}: {line!r} has a port outside of {FIRST_PORT}..{LAST_PORT}")
+        pair = (match[1], match[2])
+        ports[pair] = ports.get(pair, ()) + given
+    return ports
+
+
+def read_table(path: Path) -> dict[Pair, tuple[int, ...]]:
+    """The table at ``path``; {} where there is none.
+
+    Raises:
+        BadTable: as :func:`parse_table`, or it is no text.
+    """
+    try:
+        return parse_table(path.read_text("ascii"))
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise BadTable(f"{path} is no text: {error}") from None
+
+
+def _address(text: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET, text)
+    except OSError:
+        return False
+    return True
+
+
+class Labels:
+    """Hands out the flow label of each new queue pair, as the shim does: a pair's ports in turn.
+
+    Safe to call from any thread.
+    """
+
+    def __init__(self, table: Mapping[Pair, tuple[int, ...]]) -> None:
+        self._table = table
+        self._used: Counter[Pair] = Counter()
+        self._guard = threading.Lock()
+
+    def next_label(self, source: str, target: str) -> int:
+        """The label for the next queue pair from ``source`` to ``target``; 0 (the kernel's own) for a pair
+        that the table does not name."""
+        ports = self._table.get((source, target))
+        if not ports:
+            return 0
+        with self._guard:
+            nth = self._used[source, target]
+            self._used[source, target] += 1
+        return label_of_port(ports[nth % len(ports)])
