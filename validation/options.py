@@ -56,6 +56,18 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     add("--fail-link", action="append", default=[], type=_uplink, metavar="RACK:SPINE",
         help="an uplink that failed after planning; may be repeated")  # fmt: skip
+    add(
+        "--routing",
+        choices=["steered", "hash"],
+        default="steered",
+        help="each flow on the plan's uplink (default), or where the switches' hash sends its source port",
+    )
+    add(
+        "--ports",
+        choices=["plan", "default"],
+        default="plan",
+        help="with --routing hash: the plan's source ports (default), or the kernel's own",
+    )
     add("--together", action="store_true", help="one simulation, not one a group of flows that meet")
     add("--jobs", type=_at_least_one, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
     add(
@@ -81,6 +93,8 @@ def knobs(options: argparse.Namespace) -> Knobs:
         dead=tuple(options.fail_link),
         seed=options.seed,
         steps=options.steps,
+        routing=options.routing,
+        ports=options.ports,
     )
 
 

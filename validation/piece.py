@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from monkeytree.fabric_hash import dump_stage
+
+from .hashing import Hashed
 from .network import Hop, Link, Network, undirected
 from .traffic import Traffic
 
@@ -64,6 +67,10 @@ def cut_piece(traffic: Traffic, members: Sequence[int]) -> Piece:
     first_switch = len(hosts) + len(stubs)
     number = {host: index for index, host in enumerate(hosts)}
     number |= {switch: first_switch + index for index, switch in enumerate(switches)}
+    idle = {
+        (switch, link.b if link.a == switch else link.a): at
+        for at, (switch, link) in enumerate(stubs, len(hosts))
+    }
     rates = network.by_ends
     links = [(number[a], number[b], rates[a, b].gbps, rates[a, b].delay_ns) for a, b in used]
     links += [
@@ -75,11 +82,13 @@ def cut_piece(traffic: Traffic, members: Sequence[int]) -> Piece:
         nodes=(*hosts, *[None] * len(stubs), *switches),
         hosts=first_switch,
         links=tuple(links),
-        flows=tuple(_steps(traffic, members, number)),
+        flows=tuple(_steps(traffic, members, number, idle)),
     )
 
 
-def _steps(traffic: Traffic, members: Sequence[int], number: Mapping[int, int]) -> Iterator[Document]:
+def _steps(
+    traffic: Traffic, members: Sequence[int], number: Mapping[int, int], idle: Mapping[Hop, int]
+) -> Iterator[Document]:
     feeders = traffic.feeders(members)
     for step in range(traffic.steps):
         before = (step - 1) * len(members)
@@ -96,7 +105,28 @@ def _steps(traffic: Traffic, members: Sequence[int], number: Mapping[int, int]) 
                 "path": path,
                 "ack_path": None,
                 "after": sorted({before + other for other in earlier if other is not None}),
+                **({"hashed": _hashed(flow.hashed, number, idle)} if flow.hashed is not None else {}),
             }
+
+
+def _hashed(hashed: Hashed, number: Mapping[int, int], idle: Mapping[Hop, int]) -> Document:
+    """The packet and the switches that choose, in the piece's numbers; an idle way leads to a stub."""
+    return {
+        "src": hashed.packet.src,
+        "dst": hashed.packet.dst,
+        "udp_source_port": hashed.packet.sport,
+        "choices": [
+            {
+                "at": number[choice.at],
+                "among": [
+                    idle[choice.at, node] if (choice.at, node) in idle else number[node]
+                    for node in choice.among
+                ],
+                "hash": dump_stage(choice.stage),
+            }
+            for choice in hashed.choices
+        ],
+    }
 
 
 def _idle_ports(network: Network, switch: int, used: Mapping[Hop, None]) -> list[Link]:
@@ -115,12 +145,23 @@ def combine(pieces: Sequence[Piece], params: Mapping[str, Any]) -> Document:
         for flow in piece.flows:
             path = [number[node] for node in flow["path"]]
             row = {**flow, "id": len(flows), "src": path[0], "dst": path[-1], "path": path}
+            if "hashed" in flow:
+                row["hashed"] = _renumbered(flow["hashed"], number)
             flows.append({**row, "after": [first + earlier for earlier in flow["after"]]})
     switches = list(range(hosts, sum(len(piece.nodes) for piece in pieces)))
+    routing = {"routing": "hash"} if any("hashed" in flow for flow in flows) else {}
     return {
-        "format": 1, "hosts": hosts, "switches": switches, "links": links, "flows": flows,
+        **routing, "format": 1, "hosts": hosts, "switches": switches, "links": links, "flows": flows,
         "params": dict(params),
     }  # fmt: skip
+
+
+def _renumbered(hashed: Document, number: Sequence[int]) -> Document:
+    choices = [
+        {**choice, "at": number[choice["at"]], "among": [number[node] for node in choice["among"]]}
+        for choice in hashed["choices"]
+    ]
+    return {**hashed, "choices": choices}
 
 
 @dataclass(frozen=True)

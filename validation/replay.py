@@ -62,7 +62,8 @@ def replay(
         _Asked(CONTROL_ECMP, hashed(subject, knobs.seed), ours),
     ]
     if plan is not None:
-        before = traffic_before(snapshot, replace(knobs, ecmp_share=0.0, background=0.0, dead=()))
+        plain = replace(knobs, ecmp_share=0.0, background=0.0, dead=(), ports="plan")
+        before = traffic_before(snapshot, plain)
         asked.append(_Asked(CONTROL_BEFORE, before, jobs_alone(before, k)))
     say(f"simulating {len(subject.flows)} flows, with their controls and each job alone")
     runs = _runs(simulator, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from monkeytree.identity import snapshot_id
@@ -55,6 +55,7 @@ def _knobs(knobs: Knobs) -> Document:
         "failed_uplinks": [{"rack": rack, "uplink": spine} for rack, spine in knobs.dead],
         "steps": knobs.steps,
         "seed": knobs.seed,
+        **({"routing": "hash", "ports": knobs.ports} if knobs.routing == "hash" else {}),
     }
 
 
@@ -84,10 +85,17 @@ def _run(found: Replay, run: Run) -> Document:
         "pauses": sum(port.pauses_received for port in ports),
         "drops": run.outcome.drops,
         "max_queue_bytes": max((port.max_queue_bytes for port in ports), default=0),
+        **({"off_their_uplinks": _off(crossing)} if found.knobs.routing == "hash" else {}),
         "parts": run.outcome.parts,
         "parts_rerun_together": run.outcome.rerun,
         "racks": _racks(found, run),
     }
+
+
+def _off(crossing: Iterable[FlowVerdict]) -> int:
+    """Flows that hashes sent by another uplink than planned."""
+    flows = (verdict.flow for verdict in crossing)
+    return sum(flow.planned is not None and flow.planned != flow.label for flow in flows)
 
 
 def _racks(found: Replay, run: Run) -> list[Document]:
@@ -125,6 +133,7 @@ def _flow(verdict: FlowVerdict) -> Document:
         "to_rack": flow.target[0],
         "rail": flow.source[1],
         "uplink": flow.label,
+        **({"udp_source_port": flow.hashed.packet.sport} if flow.hashed is not None else {}),
         "steered": flow.steered,
         "claimed": flow.claimed,
         "bytes": flow.size,

@@ -15,7 +15,9 @@ from monkeytree.identity import snapshot_id
 from monkeytree.placement import Arrangement, sends
 from monkeytree.plan import Flow, Plan, SharedUplink
 from monkeytree.snapshot import ReplicaGroup, Snapshot
+from monkeytree.steering import steer
 
+from .hashing import HashRouting
 from .network import Leaf, Network
 from .traffic import BACKGROUND, Knobs, RingFlow, Traffic, draw, on_their_ways
 
@@ -27,6 +29,8 @@ def traffic_before(snapshot: Snapshot, knobs: Knobs) -> Traffic:
     """The placement as it stands, each flow on the uplink that colouring gives it."""
     arrangement = Arrangement.of(snapshot)
     flows, shared = routed_flows(snapshot, arrangement, None)
+    if knobs.routing == "hash":
+        flows, _ = steer(snapshot, _places(snapshot, arrangement), flows)
     return _traffic(snapshot, arrangement, (flows, shared, _other_kinds(snapshot)), knobs)
 
 
@@ -52,7 +56,8 @@ def _traffic(snapshot: Snapshot, arrangement: Arrangement, routed: Routed, knobs
         flows = [_maybe_loose(flow, knobs) for flow in flows]
     flows += _background(snapshot, knobs, nics)
     network = Network(snapshot, nics, knobs.dead)
-    return Traffic(network, on_their_ways(network, flows, knobs.seed), knobs.steps)
+    hashing = HashRouting(snapshot, network, knobs.dead) if knobs.routing == "hash" else None
+    return Traffic(network, on_their_ways(network, flows, knobs.seed, hashing), knobs.steps, hashing)
 
 
 def _ring_flows(
@@ -75,13 +80,27 @@ def _ring_flows(
             nics += leaves
             for rank, following in zip(order, (*order[1:], order[0]), strict=True):
                 hop = (job.id, group.id, ring, rank, following)
-                label, alone = (
-                    _planned(steered, hop, leaves) if leaves[rank] != leaves[following] else (None, True)
+                label, alone, port = (
+                    _planned(steered, hop, leaves)
+                    if leaves[rank] != leaves[following]
+                    else (None, True, None)
                 )
                 yield RingFlow(
                     *hop, leaves[rank], leaves[following], first + rank, first + following, size,
-                    label=label, claimed=claimed and alone,
+                    label=label, claimed=claimed and alone, sport=port if knobs.ports == "plan" else None,
+                    addresses=_addresses(snapshot, places[rank], places[following], rail),
                 )  # fmt: skip
+
+
+def _addresses(snapshot: Snapshot, source: str, target: str, rail: int) -> tuple[str, str] | None:
+    """Of the NICs of two nodes on ``rail``, where both are known."""
+    ends = [snapshot.node_by_id[node].addresses for node in (source, target)]
+    return (ends[0][rail], ends[1][rail]) if all(ends) else None
+
+
+def _places(snapshot: Snapshot, arrangement: Arrangement) -> dict[tuple[str, str], tuple[str, ...]]:
+    pairs = zip(snapshot.groups, arrangement.nodes, strict=True)
+    return {(job.id, group.id): nodes for (job, group), nodes in pairs}
 
 
 def _flow_bytes(group: ReplicaGroup, knobs: Knobs) -> int:
@@ -103,8 +122,8 @@ def _by_hop(routed: Routed) -> dict[HopKey, tuple[Flow, bool]]:
 
 def _planned(
     steered: Mapping[HopKey, tuple[Flow, bool]], hop: HopKey, leaves: Sequence[Leaf]
-) -> tuple[int | None, bool]:
-    """The uplink (spine, or core) the plan gives a hop, and whether it claims it for the hop alone."""
+) -> tuple[int | None, bool, int | None]:
+    """The uplink (spine, or core) the plan gives a hop, whether it claims it for the hop alone, its port."""
     job, group, ring, rank, following = hop
     flow, alone = steered.get(hop, (None, False))
     if flow is None or (flow.from_rack, flow.to_rack) != (leaves[rank][0], leaves[following][0]):
@@ -114,7 +133,7 @@ def _planned(
         )
         raise InvalidPlan([Offence("/flows", message, len(steered))])
     label = flow.pod_uplink if flow.leaves_pod else flow.uplink
-    return label, alone and label is not None
+    return label, alone and label is not None, flow.udp_source_port
 
 
 def _maybe_loose(flow: RingFlow, knobs: Knobs) -> RingFlow:

@@ -11,17 +11,18 @@ from monkeytree.errors import Offence
 
 from .errors import InvalidScenario
 from .profiles import BY_NAME, DEFAULT_PROFILE, PROFILES, resolve
+from .scenario_hash import Unreadable, hashed_path
 
 FORMAT = 1
-MEMBERS = ("format", "hosts", "switches", "links", "flows", "params")
-FLOW_MEMBERS = ("id", "src", "dst", "bytes", "start_ns", "path", "ack_path", "after", "priority")
+MEMBERS = ("format", "hosts", "switches", "links", "flows", "params", "routing")
+FLOW_MEMBERS = ("id", "src", "dst", "bytes", "start_ns", "path", "ack_path", "after", "priority", "hashed")
 MOST_NODES = 1_000_000
 MOST_BYTES = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class PacketFlow:
-    """One message. Paths hold all nodes from end to end; empty ones are hashed.
+    """One message. Paths hold all nodes from end to end; empty ones the simulator hashes.
 
     ``after`` holds positions of flows whose last byte must have arrived before this one starts.
     """
@@ -63,6 +64,8 @@ class _Reader:
         self.hosts = 0
         self.nodes: set[int] = set()
         self.joined: set[tuple[int, int]] = set()
+        self.edges: dict[int, dict[int, None]] = {}
+        self.hash_routing = False
 
     def read(self, document: Any) -> PacketScenario:
         if not isinstance(document, Mapping):
@@ -70,6 +73,9 @@ class _Reader:
         if document.get("format") != FORMAT or isinstance(document.get("format"), bool):
             self._add("/format", f"must be {FORMAT}", document.get("format"))
         self._unknown("", document, MEMBERS)
+        if document.get("routing", "given") not in ("given", "hash"):
+            self._add("/routing", "must be given or hash", document["routing"])
+        self.hash_routing = document.get("routing") == "hash"
         parameters = self._parameters(document.get("params", {}))
         before = len(self.offences)
         switches = self._nodes(document)
@@ -128,6 +134,8 @@ class _Reader:
                 self._add(f"{pointer}/3", "must be a delay from 0 to 1e9 ns", delay_ns)
             elif all(ends):
                 self.joined |= {(a, b), (b, a)}
+                self.edges.setdefault(a, {})[b] = None
+                self.edges.setdefault(b, {})[a] = None
                 read.append((a, b, float(gbps), float(delay_ns)))
         return tuple(read)
 
@@ -177,7 +185,7 @@ class _Reader:
             if not isinstance(name, int | str) or isinstance(name, bool) or name in places:
                 self._add(f"{pointer}/id", "must be an integer or a string of its own", name)
             elif self._flow(pointer, flow, places):
-                read.append(self._packet_flow(flow, places, priority))
+                read.append(self._packet_flow(self._routed(pointer, flow), places, priority))
             if isinstance(name, int | str):
                 places.setdefault(name, index)
         return tuple(read)
@@ -205,6 +213,23 @@ class _Reader:
             self._path(f"{pointer}/path", flow.get("path"), src, dst)
             self._path(f"{pointer}/ack_path", flow.get("ack_path"), dst, src)
         return len(self.offences) == before
+
+    def _routed(self, pointer: str, flow: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The flow with the path that its hashes lead to, where it is hashed so."""
+        if "hashed" not in flow:
+            return flow
+        if not self.hash_routing:
+            self._add(f"{pointer}/hashed", "needs routing to be hash", None)
+            return flow
+        try:
+            path = hashed_path(flow["hashed"], flow["src"], flow["dst"], self.hosts, self.edges)
+        except Unreadable as error:
+            for below, message, value in error.refused:
+                self._add(f"{pointer}/hashed{below}", message, value)
+            return flow
+        if flow.get("path") and tuple(flow["path"]) != path:
+            self._add(f"{pointer}/path", f"is not where the hashes lead: {list(path)}", flow["path"])
+        return {**flow, "path": path}
 
     def _path(self, pointer: str, path: Any, src: Any, dst: Any) -> None:
         if path is None:

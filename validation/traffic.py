@@ -7,7 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
+from typing import Literal
 
+from monkeytree.ecmp.stage import Packet
+
+from .hashing import Hashed, HashRouting, kernel_port
 from .network import Hop, Leaf, Network
 
 DEFAULT_BYTES = 20_000_000
@@ -28,6 +32,9 @@ class RingFlow:
         steered: False where a hash chooses its way.
         claimed: the plan claims that it shares its uplinks with nobody.
         path: nodes from NIC to NIC; empty where no live way leads there.
+        addresses: of the two NICs, where known.
+        sport: UDP source port that the plan gives it.
+        hashed: what sent it where it goes, under hash routing; ``planned`` is the label it was given.
     """
 
     job: str
@@ -44,6 +51,10 @@ class RingFlow:
     steered: bool = True
     claimed: bool = True
     path: tuple[int, ...] = ()
+    addresses: tuple[str, str] | None = None
+    sport: int | None = None
+    hashed: Hashed | None = None
+    planned: int | None = None
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -73,6 +84,9 @@ class Knobs:
         dead: uplinks that failed after the plan was made, as (rack id, spine).
         seed: of all draws.
         steps: ring steps that the bytes of a flow are sent in, each after the one before.
+        routing: ``steered``: each flow on the uplink of the plan; ``hash``: where the switches' hashes
+            (``fabric.hash``) send its source port.
+        ports: under hash routing the source ports of the ``plan``, or the kernel's ``default`` ones.
     """
 
     flow_bytes: int = DEFAULT_BYTES
@@ -82,6 +96,8 @@ class Knobs:
     dead: tuple[tuple[str, int], ...] = ()
     seed: int = 1
     steps: int = 1
+    routing: Literal["steered", "hash"] = "steered"
+    ports: Literal["plan", "default"] = "plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +111,7 @@ class Traffic:
     network: Network
     flows: tuple[RingFlow, ...]
     steps: int = 1
+    hashing: HashRouting | None = None
 
     def feeders(self, members: Sequence[int]) -> list[int | None]:
         """For each flow at these indices the position in ``members`` of the flow that ends in its NIC."""
@@ -105,7 +122,7 @@ class Traffic:
 def hashed(traffic: Traffic, seed: int) -> Traffic:
     """The same flows, but each cross-rack one goes where a hash sends it (ECMP): the control."""
     loose = [replace(flow, steered=flow.source == flow.target) for flow in traffic.flows]
-    return replace(traffic, flows=on_their_ways(traffic.network, loose, seed))
+    return replace(traffic, flows=on_their_ways(traffic.network, loose, seed, traffic.hashing))
 
 
 def jobs_alone(traffic: Traffic, flows_per_uplink: int) -> dict[str, Traffic]:
@@ -134,13 +151,43 @@ def _apart(network: Network, flows: Iterable[RingFlow], flows_per_uplink: int) -
             not path or any(load[uplink] >= flows_per_uplink for uplink in uplinks)
         ):
             path = (flow.src, *network.private_way(flow.source, flow.target), flow.dst)
+            flow = replace(flow, hashed=None)
         else:
             load.update(uplinks)
         yield replace(flow, path=path)
 
 
-def on_their_ways(network: Network, flows: Iterable[RingFlow], seed: int) -> tuple[RingFlow, ...]:
-    return tuple(_on_its_way(network, flow, seed) for flow in flows)
+def on_their_ways(
+    network: Network, flows: Iterable[RingFlow], seed: int, hashing: HashRouting | None = None
+) -> tuple[RingFlow, ...]:
+    """The flows with their paths; with ``hashing`` those whose addresses are known go by hash."""
+    return tuple(
+        _on_its_way(network, flow, seed)
+        if hashing is None or flow.addresses is None or flow.source == flow.target
+        else _where_hashed(network, flow, seed, hashing)
+        for flow in flows
+    )
+
+
+def _where_hashed(network: Network, flow: RingFlow, seed: int, hashing: HashRouting) -> RingFlow:
+    """By its addresses and source port, whatever its label; the label is then the way it took."""
+    assert flow.addresses is not None
+    port, steered = flow.sport, flow.steered and flow.sport is not None
+    if port is None or not steered:
+        port = kernel_port(
+            draw(seed, "local queue pair", flow.name), draw(seed, "remote queue pair", flow.name)
+        )
+    found = hashing.route(flow.source, flow.target, Packet(*flow.addresses, port))
+    if found is None:
+        return replace(flow, label=None, path=(), steered=False)
+    label, hashed = found
+    way = network.way(flow.source, flow.target, label)
+    claimed = flow.claimed and steered
+    path = flow.src, *way, flow.dst
+    planned = flow.label if flow.hashed is None else flow.planned
+    return replace(
+        flow, label=label, steered=steered, claimed=claimed, path=path, hashed=hashed, planned=planned
+    )
 
 
 def _on_its_way(network: Network, flow: RingFlow, seed: int) -> RingFlow:

@@ -1,0 +1,209 @@
+"""``monkeytree probe``: learn how switches hash, from probes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import monkeytree
+
+from .documents import DOCUMENT, end_with_reader, source
+from .errors import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from monkeytree.ecmp.learn import Learned, Probe
+    from monkeytree.snapshot import Snapshot
+
+WRITTEN = click.Path(dir_okay=False, writable=True, allow_dash=True)
+
+
+@click.group()
+def probe() -> None:
+    """Learn how the switches of a fabric choose uplinks (docs/steering.md)."""
+
+
+@probe.command()
+@click.argument("source_address", metavar="SOURCE")
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option(
+    "--count", type=click.IntRange(1, 16_384), default=60, show_default=True, help="Ports a target."
+)
+@click.option("--repeat", type=click.IntRange(1, 100), default=2, show_default=True, help="Probes a port.")
+@click.option(
+    "--ttl", type=click.IntRange(1, 255), default=2, show_default=True, help="2 for spines, 3 for cores."
+)
+@click.option(
+    "--rate", type=click.FloatRange(0.1, 1e5), default=50.0, show_default=True, help="Probes a second."
+)
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0.001, 60), default=1.0, show_default=True, metavar="S"
+)
+@click.option("--dscp", type=click.IntRange(0, 63), default=0, show_default=True, help="That of the traffic.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the draw of ports.")
+@click.option("--output", type=WRITTEN, default="-", metavar="FILE")
+def send(
+    source_address: str, targets: tuple[str, ...], count: int, repeat: int, ttl: int, rate: float,
+    timeout_s: float, dscp: int, seed: int, output: str,
+) -> int:  # fmt: skip
+    """Send probes from SOURCE, an address of this host, to each TARGET; write which switch answered.
+
+    A probe is a UDP packet to port 4791 from a port that a flow label reaches, whose TTL ends at the switch.
+    No privilege is needed (Linux).
+
+    Exit code: 0 all were answered, 3 some were not, 2 bad input.
+    """
+    from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT
+    from monkeytree.hash_offences import version_of
+
+    from .probing import Answer, ProbeFailed
+    from .probing import probe as send_probes
+
+    for address in (source_address, *targets):
+        if not version_of(address) or version_of(address) != version_of(source_address):
+            raise CommandFailed(f"{address!r} is no IP address of the family of {source_address!r}")
+    rng = random.Random(seed)
+    answers: list[Answer] = []
+    try:
+        for target in targets:
+            ports = rng.sample(range(FIRST_PORT, LAST_PORT + 1), count) * repeat
+            answers += send_probes(
+                source_address, target, ports, ttl=ttl, rate=rate, timeout_s=timeout_s, dscp=dscp
+            )
+    except ProbeFailed as error:
+        raise CommandFailed(str(error)) from None
+    end_with_reader()
+    document = {"format": 1, "ttl": ttl, "dscp": dscp, "probes": [asdict(answer) for answer in answers]}
+    _write(output, document)
+    lost = sum(answer.hop is None for answer in answers)
+    if lost:
+        click.echo(f"{lost} of {len(answers)} probes were not answered", err=True)
+    return Exit.BEST_EFFORT if lost else Exit.OK
+
+
+@probe.command()
+@click.argument("snapshot", type=DOCUMENT)
+@click.argument("results", type=DOCUMENT, nargs=-1, required=True)
+@click.option(
+    "--hops", type=DOCUMENT, required=True, metavar="FILE",
+    help="JSON: address of a switch to the number of the uplink that leads there (spine, or core).",
+)  # fmt: skip
+@click.option("--table", type=DOCUMENT, metavar="FILE", help="The table before, to be brought up to date.")
+@click.option("--output", type=WRITTEN, default="-", metavar="FILE")
+def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None, output: str) -> int:
+    """Learn from the RESULTS of `probe send`, for the fabric of SNAPSHOT: write `fabric.hash`.
+
+    Exit code: 0 a port is known for every uplink of every pair, 3 not for all (told on standard error),
+    2 bad input.
+    """
+    from monkeytree.ecmp.epoch import topology_epoch
+    from monkeytree.ecmp.learn import learn as learn_from
+    from monkeytree.ecmp.learn import table_of
+    from monkeytree.fabric_hash import FabricHash, dump_hash
+
+    fabric = monkeytree.load_snapshot(source(snapshot))
+    before = None if table is None else _table(_json(table))
+    uplinks, leaves = _pairs(fabric)
+    probes = list(_probes(results, _uplinks_by_hop(hops)))
+    strangers = sorted({end for p in probes for end in (p.src, p.dst)} - _addresses(fabric).keys())
+    if strangers:
+        raise CommandFailed(f"{strangers[0]} is an address of no node of the snapshot")
+    asked = {(p.src, p.dst) for p in probes}
+    learned = learn_from(probes, {pair: uplinks(pair) for pair in asked}, leaves)
+    made = FabricHash(learned=table_of(learned, topology_epoch(fabric), before))
+    end_with_reader()
+    _write(output, dump_hash(made))
+    return _tell(learned)
+
+
+def _uplinks_by_hop(path: str) -> dict[str, int]:
+    found = _json(path)
+    for address, uplink in found.items():
+        if type(uplink) is not int or uplink < 0:
+            raise CommandFailed(f"{path}: {address} has {uplink!r}, which is no number of an uplink")
+    return found
+
+
+def _tell(learned: Iterable[Learned]) -> int:
+    code = Exit.OK
+    for found in learned:
+        pair = found.pair
+        how = f"fitted from {found.independent}" if pair.method == "affine" else f"as probed ({found.why})"
+        line = f"{pair.src} to {pair.dst}: {pair.probes} probes, {how}, confidence {pair.confidence:.6f}"
+        if found.unseen:
+            code = Exit.BEST_EFFORT
+            line += f"; no port for uplinks {', '.join(map(str, found.unseen))}: probe more"
+        click.echo(line, err=True)
+    return code
+
+
+def _addresses(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
+    """Rack and rail of each address."""
+    return {
+        address: (rack.id, rail)
+        for rack in snapshot.racks
+        for node in rack.nodes
+        for rail, address in enumerate(node.addresses)
+    }
+
+
+def _pairs(snapshot: Snapshot) -> tuple[Any, Mapping[str, str]]:
+    """The uplinks of a pair of addresses, as a function, and the leaf of each address."""
+    from monkeytree.ecmp.ways import Ways
+
+    ways, places = Ways(snapshot), _addresses(snapshot)
+
+    def uplinks(pair: tuple[str, str]) -> tuple[int, ...]:
+        source_rack, target_rack = places[pair[0]][0], places[pair[1]][0]
+        spines = ways.spines(source_rack, target_rack)
+        if not ways.leaves_pod(source_rack, target_rack):
+            return spines
+        return tuple(sorted(core for spine in spines for core in ways.cores(source_rack, target_rack, spine)))
+
+    return uplinks, {address: f"{rack}/{rail}" for address, (rack, rail) in places.items()}
+
+
+def _probes(results: Iterable[str], uplink_of: Mapping[str, int]) -> Iterable[Probe]:
+    from monkeytree.ecmp.learn import Probe
+
+    for name in results:
+        rows = _json(name).get("probes")
+        for row in rows if isinstance(rows, list) else ():
+            try:
+                src, dst, port, hop = row["src"], row["dst"], int(row["port"]), row["hop"]
+            except (KeyError, TypeError, ValueError):
+                raise CommandFailed(f"{name}: {row!r} is no probe") from None
+            if hop is None:
+                continue
+            if hop not in uplink_of:
+                raise CommandFailed(f"{name}: switch {hop} answered, which --hops does not name")
+            yield Probe(src, dst, port, uplink_of[hop])
+
+
+def _table(document: Any) -> Any:
+    from monkeytree.offence_log import OffenceLog
+    from monkeytree.wire.hash_parts import FabricHashSchema
+
+    log = OffenceLog()
+    read = FabricHashSchema.read(document, log, ())
+    if log.listed or read.learned is None:
+        raise CommandFailed("--table: is no learned fabric.hash as this command writes it")
+    return read.learned
+
+
+def _json(path: str) -> dict[str, Any]:
+    from monkeytree.wire.reading import parse_json, read_source
+
+    document = parse_json(read_source(source(path)))
+    if not isinstance(document, dict):
+        raise CommandFailed(f"{path}: must be a JSON object")
+    return document
+
+
+def _write(output: str, document: Any) -> None:
+    with click.open_file(output, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(document, indent=2) + "\n")
