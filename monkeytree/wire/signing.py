@@ -1,8 +1,9 @@
-"""Signed requests to agents: HMAC-SHA256 over what is asked, when, and a nonce.
+"""Signed requests to agents: HMAC-SHA256 over what is asked, of whose agent, when, and a nonce.
 
     Authorization: MT-HMAC ts=1764460800.123,nonce=...,sig=HEX
 
-The secret itself never travels. A request is good once, within :data:`SKEW_S` of its time.
+The secret itself never travels. A request is good once, within :data:`SKEW_S` of its time, and at the agent
+of one node: agents of a cluster share a secret, so what was sent to one must be worth nothing at another.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ SCHEME = "MT-HMAC"
 SKEW_S = 60.0
 
 
-def sign(secret: str, method: str, target: str, body: bytes, *, now: float | None = None) -> str:
-    """The value of ``Authorization``; ``target`` is the path with its query string."""
+def sign(
+    secret: str, node: str, method: str, target: str, body: bytes, *, now: float | None = None
+) -> str:
+    """The value of ``Authorization``; ``target`` is the path with its query string, ``node`` whose agent is meant."""
     ts = f"{time.time() if now is None else now:.3f}"
     nonce = secrets.token_hex(16)
-    return f"{SCHEME} ts={ts},nonce={nonce},sig={signature(secret, method, target, body, ts, nonce)}"
+    return f"{SCHEME} ts={ts},nonce={nonce},sig={signature(secret, node, method, target, body, ts, nonce)}"
 
 
-def signature(secret: str, method: str, target: str, body: bytes, ts: str, nonce: str) -> str:
-    """HMAC-SHA256 in hex over the lines method, target, ts, nonce and the SHA-256 of the body."""
-    lines = "\n".join([method.upper(), target, ts, nonce, hashlib.sha256(body).hexdigest()])
+def signature(secret: str, node: str, method: str, target: str, body: bytes, ts: str, nonce: str) -> str:
+    """HMAC-SHA256 in hex over the lines node, method, target, ts, nonce and the SHA-256 of the body."""
+    lines = "\n".join([node, method.upper(), target, ts, nonce, hashlib.sha256(body).hexdigest()])
     return hmac.new(secret.encode(), lines.encode(), hashlib.sha256).hexdigest()
 
 

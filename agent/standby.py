@@ -1,0 +1,146 @@
+"""The process that takes a rank over: from its first word to its mover to its place in the group."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from monkeytree.wire.agents import restore_pause
+
+from . import pausing
+from .channel import Channel, Closed, Message, connect_local
+from .keys import PauseKeys
+from .membership import Membership, WorkerState
+from .pausing import Trip
+from .store import JobStore
+from .worker import Identity, NotNeeded, Worker
+
+STANDBY_VARIABLE = "MONKEYTREE_STANDBY"
+
+
+@dataclass(frozen=True)
+class Calling:
+    """What the mover tells the process it starts, as JSON in ``MONKEYTREE_STANDBY``.
+
+    Attributes:
+        mover: path of the mover's socket.
+        agent: path of the agent's socket.
+        home: whether it is started at the source again (a parked state that comes back).
+    """
+
+    mover: str
+    agent: str
+    job: str
+    group: str
+    rank: int
+    home: bool = False
+
+    @classmethod
+    def of_environment(cls, environ: Mapping[str, str] | None = None) -> Calling | None:
+        """From the environment; None where this process is no standby."""
+        text = (os.environ if environ is None else environ).get(STANDBY_VARIABLE)
+        return None if not text else cls(**json.loads(text))
+
+
+def take_over(
+    calling: Calling,
+    state_fn: Callable[[], WorkerState],
+    rebind_fn: Callable[[Membership], None],
+    restore_fn: Callable[[bytes], None],
+    extras_fn: Callable[[], bytes],
+    store: JobStore,
+) -> Worker:
+    """See :func:`.client.standby_worker`.
+
+    Raises:
+        NotNeeded: the move was aborted, or taken back before the group had formed.
+    """
+    arena = state_fn().arena
+    try:
+        channel = connect_local(Path(calling.mover))
+        channel.send("standby", fds=(arena.fd,), layout=arena.layout().document(), pid=os.getpid())
+        message = _await_state(channel)
+    except (OSError, Closed):
+        raise NotNeeded(0) from None
+    trip = _trip(calling, message, store)
+    restore_fn(message.blob)
+    trip.extras = message.blob
+    identity = Identity.read(message.body["identity"])
+    worker = _join(trip, calling, identity, channel, (state_fn, rebind_fn, restore_fn, extras_fn), store)
+    if worker is None:
+        _tell(channel, "aborted")
+        raise NotNeeded(0)
+    return worker
+
+
+def _await_state(channel: Channel) -> Message:
+    """The state is in the arena; its extras are the message's blob."""
+    while True:
+        message = channel.receive(None)
+        assert message is not None
+        if message.kind == "state":
+            return message
+        if message.kind == "leave":
+            raise Closed("the move was aborted")
+
+
+def _trip(calling: Calling, message: Message, store: JobStore) -> Trip:
+    request = restore_pause(message.body["pause"])
+    orders = {group: tuple(order) for group, order in message.body.get("orders", {}).items()}
+    me = f"{calling.group}/{calling.rank}"
+    trip = Trip(PauseKeys(store, request), me, int(message.body["step"]), orders, lambda **_: None)
+    # What the source's pause has used up is gone for us too.
+    trip.paused_at = time.monotonic() - float(message.body.get("elapsed_s", 0.0))
+    return trip
+
+
+def _join(
+    trip: Trip,
+    calling: Calling,
+    identity: Identity,
+    channel: Channel,
+    hooks: tuple[Any, Any, Any, Any],
+    store: JobStore,
+) -> Worker | None:
+    state_fn, rebind_fn, restore_fn, extras_fn = hooks
+    if not (_return(trip, rebind_fn) if calling.home else _land(trip, rebind_fn)):
+        return None
+    _tell(channel, "returned" if calling.home else "reformed")
+    return Worker(
+        identity,
+        state_fn,
+        rebind_fn,
+        restore_fn,
+        extras_fn,
+        store,
+        calling.agent,
+        arrival=trip,
+        home=calling.home,
+        tell=lambda outcome: _tell(channel, outcome),
+    )
+
+
+def _land(trip: Trip, rebind_fn: Callable[[Membership], None]) -> bool:
+    """At a destination: the job may commit now; whether it did and the group has formed."""
+    assert trip.move is not None
+    trip.keys.store.set(trip.keys.verified(trip.move.id), "1")
+    return pausing.decide(trip, trip.decides_by) == "commit" and pausing.rebind(trip, rebind_fn)
+
+
+def _return(trip: Trip, rebind_fn: Callable[[Membership], None]) -> bool:
+    """At home again, from a parked state: nothing else may land any more. False where it has landed."""
+    if trip.keys.decide("abort") == "commit" and trip.keys.settle("undo") == "kept":
+        return False
+    rebind_fn(trip.membership(1))
+    return True
+
+
+def _tell(channel: Channel, outcome: str) -> None:
+    with contextlib.suppress(Closed):  # the mover may have gone; the store knows all
+        channel.send("outcome", outcome=outcome)
