@@ -108,7 +108,8 @@ def moves_table(moves: Sequence[Move], limit: int) -> tuple[Table, int]:
 def flows_table(flows: Sequence[Flow], limit: int) -> tuple[Table, int]:
     """Flows, each with the uplink it is given in that uplink's colour; rows left out."""
     table = Table(title=f"Flows and their uplinks ({len(flows)})", title_justify="left")
-    for heading in ("from rack", "to rack", "job", "group", "ranks", "ring", "uplink"):
+    ported = any(flow.udp_source_port is not None for flow in flows)
+    for heading in ("from rack", "to rack", "job", "group", "ranks", "ring", "uplink", *(["port"] * ported)):
         table.add_column(heading)
     ordered = sorted(
         flows, key=lambda flow: (flow.from_rack, flow.rail, -1 if flow.uplink is None else flow.uplink)
@@ -118,6 +119,7 @@ def flows_table(flows: Sequence[Flow], limit: int) -> tuple[Table, int]:
             table.add_row(
                 escape(flow.from_rack) if index == 0 else "", escape(flow.to_rack), escape(flow.job),
                 escape(flow.group), f"{flow.from_rank} → {flow.to_rank}", str(flow.ring), uplink(flow),
+                *([str(flow.udp_source_port or "none")] * ported),
             )  # fmt: skip
         table.add_section()
     return table, max(0, len(flows) - limit)
@@ -134,7 +136,11 @@ def uplink(flow: Flow) -> Text:
 
 
 def remarks(plan: Plan) -> Iterable[str]:
-    """What is not as wished, one line each."""
+    """What is not as wished, and what is expected of the plan, one line each."""
+    if plan.predicted is not None and plan.predicted.saved_gpu_s is not None and plan.jobs_paused:
+        saved, lost = plan.predicted.saved_gpu_s / 3600, plan.predicted.lost_gpu_s / 3600
+        verdict = "[green]worthwhile[/green]" if plan.worthwhile else "[yellow]not worthwhile[/yellow]"
+        yield f"predicted: {saved:.2f} GPU-hours saved, {lost:.2f} lost to pauses: {verdict}"
     if plan.limited_by:
         yield f"[yellow]limited by {plan.limited_by}[/yellow]"
     if plan.conflict:
@@ -145,6 +151,8 @@ def remarks(plan: Plan) -> Iterable[str]:
         yield f"[yellow]{_count(len(plan.transients), 'rack')} above the bound between waves[/yellow]"
     if plan.shared_uplinks:
         yield f"[yellow]{_count(len(plan.shared_uplinks), 'uplink')} with more flows than fit[/yellow]"
+    for row in plan.unsteered:
+        yield f"[yellow]{_count(len(row.flows), 'flow')} cannot be steered: {escape(row.reason)}[/yellow]"
     kinds = Counter(group.kind for group in plan.unguaranteed)
     if kinds:
         named = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

@@ -26,6 +26,12 @@ _ASKS = (
     "invalid_query", "forbidden_cluster", "invalid_snapshot", "unsupported_member", "unknown_solver", *_BODY,
 )  # fmt: skip
 _READS = ("forbidden_cluster",)
+_OPERATES = frozenset({"operator"})
+_NOT_CARRIED_OUT = (
+    "plan_not_ready", "executions_disabled", "nothing_to_execute", "not_worthwhile", "not_executable",
+    "job_opted_out", "sequence_mismatch", "cluster_changed", "agent_missing", "outside_window",
+    "execution_overlaps", "move_limit", "job_cooling_down",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,18 @@ _CALLS = (
          ("invalid_query", "unknown_validation", "precondition_failed", *_READS)),
     Call("cancelValidation", "DELETE", "/v1/validations/<string:validation_id>", _VALIDATES,
          ("unknown_validation", "not_cancellable", *_READS)),
+    Call("submitExecution", "POST", "/v1/executions", _OPERATES,
+         ("invalid_request", "unknown_plan", *_NOT_CARRIED_OUT, *_READS, *_BODY)),
+    Call("listExecutions", "GET", "/v1/executions", ANY, ("invalid_query", "invalid_cursor", *_READS)),
+    Call("getExecution", "GET", "/v1/executions/<string:execution_id>", ANY,
+         ("invalid_query", "unknown_execution", "precondition_failed", *_READS)),
+    Call("cancelExecution", "POST", "/v1/executions/<string:execution_id>/cancel", _OPERATES,
+         ("unknown_execution", "not_cancellable", "idempotency_in_progress", "idempotency_key_reused",
+          *_READS)),
+    Call("announceAgent", "POST", "/v1/agents", frozenset({"agent"}),
+         ("invalid_request", "unknown_node", "stale_agent", *_READS, *_BODY)),
+    Call("listAgents", "GET", "/v1/agents", ANY, ("invalid_query", *_READS)),
+    Call("listReservations", "GET", "/v1/reservations", ANY, ("invalid_query", *_READS)),
     Call("getHealth", "GET", "/healthz", NONE),
     Call("getReadiness", "GET", "/readyz", NONE),
     Call("getMetrics", "GET", "/metrics", NONE),

@@ -6,7 +6,7 @@ Made once an application and passed, never global; :func:`the_desk` finds it fro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from time import time
 from typing import Generic
@@ -17,7 +17,7 @@ from monkeytree.adapters.documents import parse_utc
 from monkeytree.adapters.errors import UnknownPlan
 from monkeytree.adapters.leased import Leased, Row
 from monkeytree.adapters.notify import Announcer, Notifier
-from monkeytree.adapters.queue import SolveQueue, ValidateQueue
+from monkeytree.adapters.queue import ExecuteQueue, SolveQueue, ValidateQueue
 from monkeytree.adapters.rows import PlanRow, Receipt, SnapshotRow
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
@@ -61,6 +61,7 @@ class Desk:
         self.store = store
         self.queue = SolveQueue(settings)
         self.validate_queue = ValidateQueue(settings)
+        self.execute_queue = ExecuteQueue(settings)
         self._announcer = Announcer(settings.redis_url)
         self._notifier = Notifier(settings.redis_url, settings.max_waiters)
 
@@ -103,7 +104,7 @@ class Desk:
         return self._filed(receipt, snapshot, priority=WHAT_IF_PRIORITY)
 
     def wait(self, its_id: str, wait_s: float, rows: Leased[Row]) -> Waited[Row]:
-        """A plan's or validation's row as soon as it is at its end, or as it is after ``wait_s``.
+        """A row as soon as it is at its end, or as it is after ``wait_s``.
 
         Raises:
             UnknownPlan, UnknownValidation: no such row.
@@ -117,6 +118,14 @@ class Desk:
             wait_s = min(wait_s, self.settings.max_wait_s)
             self._notifier.wait(its_id, wait_s, lambda: not rows.find(its_id).live)
         return Waited(rows.find(its_id), seated=True)
+
+    def watch(self, its_id: str, wait_s: float, changed: Callable[[], bool]) -> bool:
+        """Wait until ``changed()`` holds, or for ``wait_s``; whoever asks must have a seat."""
+        return self._notifier.wait(its_id, wait_s, changed)
+
+    def seat(self) -> AbstractContextManager[bool]:
+        """A place among those who wait; False when all are taken."""
+        return self._notifier.seat()
 
     def cancel(self, plan_id: str) -> PlanRow:
         """End a queued or solving plan, its solver process too.

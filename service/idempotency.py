@@ -52,7 +52,13 @@ def _begin() -> Response | None:
 
 
 def _fingerprint() -> str:
-    return sha256(f"{request.method} {request.path}\n".encode() + read_body()).hexdigest()
+    body = read_body() if _has_body() else b""
+    return sha256(f"{request.method} {request.path}\n".encode() + body).hexdigest()
+
+
+def _has_body() -> bool:
+    """Calls such as a cancel take none, and then no content type either."""
+    return bool(request.content_length) or "Transfer-Encoding" in request.headers
 
 
 def _keep(response: Response) -> Response:

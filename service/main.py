@@ -14,7 +14,7 @@ from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 
-from . import docs, health, plans, snapshots, validations
+from . import agents, docs, executions, health, plans, reservations, snapshots, validations
 from .auth import authorise, identify
 from .blueprint import MonkeyTreeApi
 from .desk import EXTENSION, Desk
@@ -62,8 +62,8 @@ def build_app(desk: Desk) -> Flask:
     )
     _hook(app, desk)
     api = MonkeyTreeApi(app)
-    for blueprint in (snapshots.blueprint, plans.blueprint, validations.blueprint, health.blueprint):
-        api.register_blueprint(blueprint)
+    for room in (snapshots, plans, validations, executions, agents, reservations, health):
+        api.register_blueprint(room.blueprint)
     app.register_blueprint(docs.blueprint)
     return app
 

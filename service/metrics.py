@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from monkeytree.adapters.solving import SOLVE_BUCKETS_S
 
 from .desk import Desk
+from .execution_schemas import EXECUTION_STATES
 from .schemas import STATES
 from .validation_schemas import VALIDATION_STATES
 
@@ -45,6 +46,7 @@ class StoreCollector(Collector):
         yield _by_state("plans", "Plans by state.", STATES, figures.by_state)
         yield self._solves()
         yield from self._validations()
+        yield from self._executions()
 
     def _validations(self) -> Iterator[Metric]:
         figures = self._desk.store.validations.queue_figures()
@@ -61,6 +63,23 @@ class StoreCollector(Collector):
         if age is not None:
             yield _gauge("validator_beat_age_seconds", "Age of the newest validator heartbeat.", age)
         yield _by_state("validations", "Validations by state.", VALIDATION_STATES, figures.by_state)
+
+    def _executions(self) -> Iterator[Metric]:
+        figures = self._desk.store.executions.queue_figures()
+        waiting = figures.by_state.get("queued", 0)
+        yield _gauge("execution_queue_depth", "Executions that wait for an executor.", waiting)
+        yield _gauge(
+            "execution_queue_oldest_seconds", "Age of the oldest queued execution.", figures.oldest_queued_s
+        )
+        age = self._desk.store.beat_age_s("executor")
+        if age is not None:
+            yield _gauge("executor_beat_age_seconds", "Age of the newest executor heartbeat.", age)
+        yield _by_state("executions", "Executions by state.", EXECUTION_STATES, figures.by_state)
+        gone = self._desk.store.now() - self._desk.settings.agent_gone_s
+        beating = sum(agent.beat_at > gone for agent in self._desk.store.agents.list_agents())
+        yield _gauge("agents_beating", "Agents that beat of late.", beating)
+        reserved = sum(one.slots for one in self._desk.store.reservations())
+        yield _gauge("reserved_slots", "Slots promised to executions.", reserved)
 
     def _solves(self) -> Metric:
         family = HistogramMetricFamily(

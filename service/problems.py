@@ -7,7 +7,6 @@ An error class carries its ``code``; the code decides status and title here. ``t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,20 +15,14 @@ from flask_limiter import RateLimitExceeded
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from monkeytree.adapters.executions_errors import ExecutionRefused
 from monkeytree.adapters.logs import logger
 from monkeytree.errors import InvalidDocument, MonkeyTreeError
 
+from .execution_problems import EXECUTION_PROBLEMS
+from .problem import Problem
+
 PROBLEM_TYPE = "application/problem+json"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One kind of refusal; ``advice`` is the text of its page."""
-
-    status: int
-    title: str
-    advice: str
-
 
 PROBLEMS: Mapping[str, Problem] = {
     "invalid_snapshot": Problem(
@@ -68,6 +61,10 @@ PROBLEMS: Mapping[str, Problem] = {
     "unknown_plan": Problem(404, "There is no such plan", "List plans: GET /v1/plans."),
     "unknown_snapshot": Problem(404, "There is no such snapshot", "List snapshots: GET /v1/snapshots."),
     "unknown_validation": Problem(404, "There is no such validation", "List them: GET /v1/validations."),
+    "unknown_execution": Problem(404, "There is no such execution", "List them: GET /v1/executions."),
+    "unknown_node": Problem(
+        404, "No snapshot has that node", "Post a snapshot that has it, or correct the agent's node."
+    ),
     "method_not_allowed": Problem(405, "The method is not allowed here", "The Allow header lists those."),
     "precondition_failed": Problem(
         412, "If-Match does not hold", "Leave If-Match out, or send the ETag of the newest answer."
@@ -78,9 +75,10 @@ PROBLEMS: Mapping[str, Problem] = {
     "not_cancellable": Problem(
         409,
         "It is at its end",
-        "Only a queued or solving plan, or a queued or running validation, can be cancelled.",
+        "Only a queued or solving plan, or a queued or running validation or execution, can be cancelled.",
     ),
     "plan_not_ready": Problem(409, "The plan is not ready", "Wait for it: GET /v1/plans/{id}?wait=30."),
+    **EXECUTION_PROBLEMS,
     "idempotency_in_progress": Problem(
         409, "The first request with this key is still running", "Retry after a second."
     ),
@@ -175,6 +173,8 @@ def from_error(error: MonkeyTreeError) -> Response:
             for offence in error.offences
         ]
         return problem_response(error.code, str(error), errors=offences)
+    if isinstance(error, ExecutionRefused):
+        return problem_response(error.code, str(error), errors=error.errors)
     if isinstance(error, RequestRefused):
         return problem_response(error.code, str(error), errors=error.errors, headers=error.headers)
     return problem_response(error.code, str(error))

@@ -31,7 +31,7 @@ def _begin() -> None:
     g.request_id = sent if valid else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
-    for name in ("plan_id", "validation_id"):
+    for name in ("plan_id", "validation_id", "execution_id"):
         if request.view_args and name in request.view_args:
             structlog.contextvars.bind_contextvars(**{name: request.view_args[name]})
     if sent is not None and not valid:

@@ -69,14 +69,19 @@ def test_it_has_no_keys_that_older_or_newer_composes_refuse(compose: dict[str, A
 
 
 def test_the_services_are_those_of_serve(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"valkey", "api", "worker", "validator", "reaper"}
+    assert set(compose["services"]) == {"valkey", "api", "worker", "validator", "executor", "reaper"}
 
 
 def test_the_queues_are_those_of_the_code(compose: dict[str, Any]) -> None:
-    commands = [compose["services"][name]["command"] for name in ("worker", "validator")]
+    commands = [compose["services"][name]["command"] for name in ("worker", "validator", "executor")]
     assert [command[command.index("-Q") + 1] for command in commands] == list(QUEUES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        specs = service.children(Settings(redis_url="redis://localhost"), listener)
+        plain, every = (
+            Settings(redis_url="redis://localhost"),
+            Settings(redis_url="redis://x", executions="*"),
+        )
+        assert "executor" not in {spec.name for spec in service.children(plain, listener)}
+        specs = service.children(every, listener)
     served = [spec.command for spec in specs if "--queues" in spec.command]
     assert [command[list(command).index("--queues") + 1] for command in served] == list(QUEUES)
 
@@ -87,7 +92,7 @@ def test_one_replay_at_a_time(compose: dict[str, Any]) -> None:
 
 
 def test_ours_run_unprivileged_from_one_image(compose: dict[str, Any]) -> None:
-    ours = [compose["services"][name] for name in ("api", "worker", "reaper")]
+    ours = [compose["services"][name] for name in ("api", "worker", "executor", "reaper")]
     assert len({one["image"] for one in ours}) == 1
     for one in [*ours, compose["services"]["validator"]]:
         assert one["user"].split(":")[0] not in ("0", "root")
@@ -107,5 +112,5 @@ def test_the_image_is_slim_bookworm_and_not_root() -> None:
 
 def test_compose_builds_the_stages_of_the_image(compose: dict[str, Any]) -> None:
     text = (ROOT / "Dockerfile").read_text("utf-8")
-    for name in ("api", "worker", "validator", "reaper"):
+    for name in ("api", "worker", "validator", "executor", "reaper"):
         assert f" AS {compose['services'][name]['build']['target']}\n" in text

@@ -6,7 +6,9 @@ import inspect
 
 import monkeytree.adapters.errors
 import monkeytree.errors
+import monkeytree.slurm.errors
 import monkeytree.validation.errors
+from monkeytree.adapters.executions import EXECUTIONS
 from monkeytree.adapters.solving import PLANS
 from monkeytree.adapters.validating import VALIDATIONS
 from monkeytree.checker import CODES
@@ -20,13 +22,13 @@ EXITS = {
     Exit.BAD_INPUT: "usage or bad input; the message names the offending value and the cure",
     Exit.BEST_EFFORT: "`plan`: `best_effort` or `infeasible`",
     Exit.FEASIBLE: "`plan`: `feasible`, complies but is not proved least",
-    Exit.FAULTS: "`check`, `demo`: the plan has faults, listed",
+    Exit.FAULTS: "`check`, `demo`: the plan has faults, listed; `drill`: differences to the unmigrated run",
     Exit.NOT_ISOLATED: "`validate`: some cross-rack flow is not isolated",
-    Exit.NOT_FINISHED: "`validate --scenario`: the run did not come to its end",
+    Exit.NOT_FINISHED: "`validate --scenario`, `drill`: the run did not come to its end",
 }
 FAILURES = {
     code: text
-    for kind in (PLANS, VALIDATIONS)
+    for kind in (PLANS, VALIDATIONS, EXECUTIONS)
     for code, text in (
         (kind.crashed, f"the worker died while {kind.doing}, as often as MONKEYTREE_MAX_ATTEMPTS says"),
         (
@@ -34,6 +36,11 @@ FAILURES = {
             f"{kind.doing} was not over MONKEYTREE_SOLVE_GRACE_S after its own time limit: killed",
         ),
     )
+} | {
+    "agent_refused": "an agent refused to tell of its workers; the message has its words",
+    "agent_unreachable": "an agent did not answer for MONKEYTREE_AGENT_PATIENCE_S",
+    "move_failed": "a move failed: `steps` say which and why; the job went on where it was",
+    "outcome_unknown": "agents could not be asked how a move ended; the job decided by itself",
 }
 HEAD = """# Errors
 
@@ -67,7 +74,8 @@ def errors_page() -> str:
         + _lines(problems)
         + "\n## Errors of the library and the command line\n\n| code | exit code | meaning |\n|---|---|---|\n"
         + _lines(library)
-        + "\n## `failure.code` of a failed plan or validation\n\nAny code of the table above, or:\n\n"
+        + "\n## `failure.code` of a failed plan, validation or execution\n\n"
+        + "Any code of the table above, or:\n\n"
         + "| code | meaning |\n|---|---|\n"
         + _lines(failures)
         + "\n## Exit codes\n\n| exit code | meaning |\n|---|---|\n"
@@ -79,7 +87,12 @@ def errors_page() -> str:
 
 def library_errors() -> list[type[MonkeyTreeError]]:
     """The tree below MonkeyTreeError, of the library and the adapters."""
-    modules = (monkeytree.errors, monkeytree.adapters.errors, monkeytree.validation.errors)
+    modules = (
+        monkeytree.errors,
+        monkeytree.adapters.errors,
+        monkeytree.validation.errors,
+        monkeytree.slurm.errors,
+    )
     return [
         member
         for module in modules

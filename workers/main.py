@@ -11,12 +11,21 @@ from typing import Any
 from celery import Celery, Task, signals
 
 from monkeytree.adapters.logs import bound, configure_logs, logger
-from monkeytree.adapters.queue import SOLVE, SOLVE_TASK, VALIDATE, VALIDATE_TASK, make_celery
+from monkeytree.adapters.queue import (
+    EXECUTE,
+    EXECUTE_TASK,
+    SOLVE,
+    SOLVE_TASK,
+    VALIDATE,
+    VALIDATE_TASK,
+    make_celery,
+)
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.simulator import why_not
 from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 
+from .execute import Crew
 from .reaper import expire_dead
 from .solve import Bench
 from .validate import Track
@@ -24,7 +33,7 @@ from .validate import Track
 #: Importing solvers in a fresh child may take this long on a busy machine.
 CHILD_START_S = 60.0
 #: What a worker is called in its heartbeats, by the queue it serves.
-BEATS_AS = {SOLVE: "worker", VALIDATE: "validator"}
+BEATS_AS = {SOLVE: "worker", VALIDATE: "validator", EXECUTE: "executor"}
 #: What a validator lacks is looked for this often.
 PROBE_EVERY_S = 10.0
 
@@ -33,7 +42,7 @@ def make_worker(settings: Settings) -> Celery:
     """The Celery application with its tasks; nothing is opened before the children have forked."""
     app = make_celery(settings)
     app.conf.worker_proc_alive_timeout = CHILD_START_S
-    bench, track = Bench(settings), Track(settings)
+    bench, track, crew = Bench(settings), Track(settings), Crew(settings)
 
     def solve(self: Task, plan_id: str) -> None:
         request_id = (self.request.headers or {}).get("monkeytree_request_id", "")
@@ -45,8 +54,14 @@ def make_worker(settings: Settings) -> Celery:
         with bound(request_id=request_id, validation_id=validation_id):
             track.validate(validation_id)
 
+    def execute(self: Task, execution_id: str) -> None:
+        request_id = (self.request.headers or {}).get("monkeytree_request_id", "")
+        with bound(request_id=request_id, execution_id=execution_id):
+            crew.execute(execution_id)
+
     app.task(solve, bind=True, name=SOLVE_TASK)
     app.task(validate, bind=True, name=VALIDATE_TASK)
+    app.task(execute, bind=True, name=EXECUTE_TASK)
 
     def start_child(**_: Any) -> None:
         if SOLVE in app.amqp.queues.consume_from:

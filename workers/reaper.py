@@ -1,7 +1,7 @@
 """The reaper: ``python -m monkeytree.workers.reaper``. One a store is enough, several do no harm.
 
-Each second it frees plans and validations whose worker fell silent, sends lost messages again, and now
-and then prunes idempotency keys and beats of workers long gone.
+Each second it frees plans, validations and executions whose worker fell silent, sends lost messages
+again, and now and then prunes idempotency keys and beats of workers long gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from monkeytree.adapters.holder import is_dead
 from monkeytree.adapters.leased import Leased
 from monkeytree.adapters.logs import configure_logs, logger
 from monkeytree.adapters.notify import Announcer
-from monkeytree.adapters.queue import SolveQueue, TaskQueue, ValidateQueue
+from monkeytree.adapters.queue import ExecuteQueue, SolveQueue, TaskQueue, ValidateQueue
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
@@ -42,7 +42,11 @@ class Line:
 
 def lines(settings: Settings, store: Store) -> tuple[Line, ...]:
     """All kinds of work."""
-    return Line(store, SolveQueue(settings)), Line(store.validations, ValidateQueue(settings))
+    return (
+        Line(store, SolveQueue(settings)),
+        Line(store.validations, ValidateQueue(settings)),
+        Line(store.executions, ExecuteQueue(settings)),
+    )
 
 
 class Reaper:
@@ -102,7 +106,7 @@ class Reaper:
 
 def expire_dead(store: Store) -> None:
     """End the leases of processes that died on this host, before they run out by themselves."""
-    everything: tuple[Leased[Any], ...] = (store, store.validations)
+    everything: tuple[Leased[Any], ...] = (store, store.validations, store.executions)
     for rows in everything:
         for its_id, attempt, holder in rows.holders():
             if is_dead(holder) and rows.expire(its_id, attempt):

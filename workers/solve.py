@@ -15,6 +15,7 @@ from monkeytree.adapters.errors import BadSetting
 from monkeytree.adapters.holder import this_holder
 from monkeytree.adapters.logs import logger
 from monkeytree.adapters.notify import Announcer
+from monkeytree.adapters.reservations import hold, planning_key
 from monkeytree.adapters.rows import PlanRow
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.solving import Outcome
@@ -96,14 +97,19 @@ class Bench:
 
     def _outcome(self, row: PlanRow) -> Outcome:
         snapshot = self._snapshot(row)
+        reservations = self.store.reservations({row.cluster})
+        snapshot, reserved = hold(snapshot, reservations)
         plan = self.make_plan(snapshot, previous=self._previous(row), plan_id=row.id)
         document = {**dump_plan(plan), "id": row.id, "created_at": utc_text(row.created_at)}
+        if reserved:
+            document |= _of_reserved(row, reserved)
         return Outcome(
             document=orjson.dumps(document),
             status=plan.status,
             moves_needed=plan.moves_needed,
             solver=plan.solver.name,
             solve_s=plan.solver.seconds,
+            key=planning_key(row.planning, reservations),
         )
 
     def _snapshot(self, row: PlanRow) -> Snapshot:
@@ -123,6 +129,14 @@ class Bench:
             log.warning("previous_plan_not_ready", previous_plan_id=previous_id)
             return None
         return load_plan(orjson.loads(body))
+
+
+def _of_reserved(row: PlanRow, reserved: dict[str, int]) -> dict[str, Any]:
+    """What differs in the document of a plan that works around reservations.
+
+    It is a plan of the snapshot as it was sent; what was proved with slots held is no proof about that one.
+    """
+    return {"snapshot_id": row.snapshot_id, "reserved": reserved, "certificate": None, "conflict": None}
 
 
 def _figures(outcome: Outcome | None, failure: tuple[str, str] | None) -> dict[str, Any]:

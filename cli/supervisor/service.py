@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from monkeytree.adapters.queue import SOLVE, VALIDATE
+from monkeytree.adapters.queue import EXECUTE, SOLVE, VALIDATE
 from monkeytree.adapters.settings import Settings
 
 from .broker import Broker
@@ -21,6 +21,7 @@ from .tree import Tree
 
 API = "monkeytree.service.main:create_app()"
 WORKER = "monkeytree.service.server.Worker"
+EXECUTORS = 2
 START_S = 60.0  # Python imports on a busy machine take most of it
 
 
@@ -48,7 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def children(settings: Settings, listener: socket.socket) -> tuple[Spec, ...]:
-    """API, worker, validator and reaper."""
+    """API, worker, validator and reaper; an executor where the settings let plans be carried out."""
     env = settings.environ()
     gunicorn = f"gunicorn --worker-class {WORKER} --threads 64 --bind fd://{listener.fileno()}"
     api = Spec(
@@ -62,8 +63,14 @@ def children(settings: Settings, listener: socket.socket) -> tuple[Spec, ...]:
         api,
         _worker("worker", SOLVE, settings.worker_concurrency, settings),
         _worker("validator", VALIDATE, 1, settings),
+        *_executors(settings),
         Spec(name="reaper", command=_module("monkeytree.workers.reaper"), env=env),
     )
+
+
+def _executors(settings: Settings) -> tuple[Spec, ...]:
+    """Mostly they wait for agents, and executions of different clusters wait side by side."""
+    return (_worker("executor", EXECUTE, EXECUTORS, settings),) if settings.executions else ()
 
 
 def _worker(name: str, queue: str, concurrency: int, settings: Settings) -> Spec:

@@ -10,6 +10,7 @@ from monkeytree.snapshot import Planning
 
 from .errors import StaleSnapshot, UnknownSnapshot
 from .paging import newest_first
+from .reservations import planning_key, read_reservations
 from .rows import (
     Page,
     Part,
@@ -23,7 +24,6 @@ from .rows import (
     planning_text,
     unpack,
 )
-from .rows import planning_hash as hash_of
 from .tables import clusters, plans, snapshot_bodies, snapshots
 
 ANSWERING = ("queued", "solving", "ready")
@@ -83,6 +83,20 @@ class Intake(Part):
             raise UnknownSnapshot(snapshot_id)
         return unpack(body)
 
+    def clusters(self) -> tuple[str, ...]:
+        """Names of all clusters that ever sent a snapshot."""
+        with self.reading() as connection:
+            return tuple(connection.execute(select(clusters.c.name).order_by(clusters.c.name)).scalars())
+
+    def newest_snapshot(self, cluster: str) -> SnapshotRow | None:
+        """The newest snapshot of a cluster: by ``sequence`` where it has one, else by ``taken_at``."""
+        at = snapshots.c
+        query = select(snapshots).where(at.cluster == cluster).limit(1)
+        query = query.order_by(at.sequence.desc().nulls_last(), at.taken_at.desc(), at.received_at.desc())
+        with self.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else SnapshotRow(**row._mapping)
+
     def list_snapshots(
         self,
         *,
@@ -137,7 +151,7 @@ class Intake(Part):
         what_if: bool,
     ) -> tuple[PlanRow, bool]:
         """The plan that answers, and whether it is new."""
-        digest = hash_of(planning)
+        digest = planning_key(planning, read_reservations(connection, {snapshot.cluster}))
         answering = (
             (plans.c.snapshot_id == snapshot.id)
             & (plans.c.planning_hash == digest)
@@ -147,7 +161,7 @@ class Intake(Part):
         if what_if:
             newer = {"supersedable": False}
         while True:
-            fresh = self._fresh(snapshot, planning, request_id, supersedable=not what_if)
+            fresh = self._fresh(snapshot, planning, digest, request_id, supersedable=not what_if)
             added = self.add(connection, plans, fresh)
             if not added:
                 connection.execute(update(plans).where(answering).values(**newer))
@@ -156,7 +170,13 @@ class Intake(Part):
                 return plan_row(row), added
 
     def _fresh(
-        self, snapshot: SnapshotRow, planning: Planning, request_id: str | None, *, supersedable: bool
+        self,
+        snapshot: SnapshotRow,
+        planning: Planning,
+        digest: str,
+        request_id: str | None,
+        *,
+        supersedable: bool,
     ) -> dict[str, Any]:
         """A new queued plan's row."""
         now = self.now()
@@ -168,7 +188,7 @@ class Intake(Part):
             "taken_at": snapshot.taken_at,
             "supersedable": supersedable,
             "planning": planning_text(planning),
-            "planning_hash": hash_of(planning),
+            "planning_hash": digest,
             "state": "queued",
             "attempt": 0,
             "created_at": now,

@@ -111,7 +111,7 @@ class Leased(Part, Generic[Row]):
             "started_at": now,
             "holder": holder,
         }
-        change = update(table).where((table.c.id == its_id) & free & (table.c.attempt < max_attempts))
+        change = update(table).where((table.c.id == its_id) & free & (self._tries() < max_attempts))
         with self.writing(durable=False) as connection:
             row = connection.execute(change.values(**taken).returning(*table.c)).one_or_none()
         return None if row is None else self.kind.read(row)
@@ -166,9 +166,9 @@ class Leased(Part, Generic[Row]):
         """Free work whose worker fell silent: what is queued again, and what is out of attempts (failed)."""
         kind, table, now = self.kind, self.kind.table, self.now()
         expired = (table.c.state == kind.doing) & (table.c.lease_until < now)
-        again = update(table).where(expired & (table.c.attempt < max_attempts))
+        again = update(table).where(expired & (self._tries() < max_attempts))
         again = again.values(state="queued", lease_until=None, published_at=now)
-        spent = update(table).where(expired & (table.c.attempt >= max_attempts)).values(
+        spent = update(table).where(expired & (self._tries() >= max_attempts)).values(
             state="failed", lease_until=None, finished_at=now, failure_code=kind.crashed,
             failure_message=f"the worker died while {kind.doing}, {max_attempts} times of {max_attempts}: "
             f"see its log; {kind.advice}",
@@ -205,6 +205,10 @@ class Leased(Part, Generic[Row]):
                 select(func.min(table.c.created_at)).where(table.c.state == "queued")
             ).scalar()
         return QueueFigures(by_state, max(0.0, self.now() - oldest) if oldest is not None else 0.0)
+
+    def _tries(self) -> ColumnElement[int]:
+        """Attempts that count against ``max_attempts``."""
+        return self.kind.table.c.attempt
 
     def _held(self, its_id: str, attempt: int) -> ColumnElement[bool]:
         table = self.kind.table

@@ -1,8 +1,8 @@
 """The queue: Celery on Valkey or Redis, as a wake-up only.
 
-A message is the id of a plan or a validation; the row in the store is the truth. A message that comes twice
-finds nothing to claim, one that is lost is sent again by the reaper. The settings and why they stand
-so: docs/adr/0003-queue-as-wake-up.md.
+A message is the id of a plan, a validation or an execution; the row in the store is the truth. A message
+that comes twice finds nothing to claim, one that is lost is sent again by the reaper. The settings and why
+they stand so: docs/adr/0003-queue-as-wake-up.md.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from .settings import Settings
 
 SOLVE = "solve"
 VALIDATE = "validate"
+EXECUTE = "execute"
 #: All queues workers must be told to listen to; docker-compose.yml names the same (tested equal).
-QUEUES = (SOLVE, VALIDATE)
+QUEUES = (SOLVE, VALIDATE, EXECUTE)
 SOLVE_TASK = "monkeytree.solve"
 VALIDATE_TASK = "monkeytree.validate"
+EXECUTE_TASK = "monkeytree.execute"
 PRIORITY_STEPS = 10
 #: After a failed publish the broker is left alone for this long: each try costs up to its timeout.
 PAUSE_S = 1.0
@@ -170,3 +172,10 @@ class ValidateQueue(TaskQueue):
 
     name = VALIDATE
     task = VALIDATE_TASK
+
+
+class ExecuteQueue(TaskQueue):
+    """Executions to carry out."""
+
+    name = EXECUTE
+    task = EXECUTE_TASK

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from .agents_url import read_hosts
 from .errors import BadSetting
+from .executions_windows import read_windows
 from .masking import masked
 
 #: Query options that redis-py understands but the Celery transport refuses (``protocol`` makes it fail).
@@ -23,8 +25,9 @@ REDIS_PY_ONLY = frozenset({"protocol", "decode_responses", "client_name", "lib_n
 _LIKE = "redis://host:6379/0"
 
 
-def _setting(default: Any, env: str, doc: str) -> Any:
-    return field(default=default, metadata={"env": env, "doc": doc})
+def _setting(default: Any, env: str, doc: str, *, least: float | None = None, secret: bool = False) -> Any:
+    """A setting; numbers must be above 0, or at least ``least`` where that is given."""
+    return field(default=default, repr=not secret, metadata={"env": env, "doc": doc, "least": least})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +99,73 @@ class Settings:
         "Python interpreter with `monkeytree[validation]` (ns-3) that replays run with; "
         "empty: the one of the process itself.",
     )
+    executions: str = _setting(
+        "",
+        "MONKEYTREE_EXECUTIONS",
+        "Clusters whose plans may be carried out by agents, separated by commas; `*`: all. "
+        "Empty: none, the service only recommends.",
+    )
+    agent_token: str = _setting(
+        "",
+        "MONKEYTREE_AGENT_TOKEN",
+        "Secret that calls to agents are made with; the same that they are started with.",
+        secret=True,
+    )
+    agent_hosts: str = _setting(
+        "",
+        "MONKEYTREE_AGENT_HOSTS",
+        "Hosts that agents may announce, separated by commas: names with `*` (`*.prod.example`) and "
+        "networks (`10.0.0.0/8`). Empty: any.",
+    )
+    agent_transport: str = _setting(
+        "stream", "MONKEYTREE_AGENT_TRANSPORT", "How states travel: `stream`, `verbs` or `nixl`."
+    )
+    agent_gone_s: float = _setting(
+        30.0, "MONKEYTREE_AGENT_GONE_S", "An agent that has not beaten for this long is taken for gone."
+    )
+    agent_call_s: float = _setting(
+        10.0, "MONKEYTREE_AGENT_CALL_S", "Time limit of a call to an agent, waiting left out."
+    )
+    agent_patience_s: float = _setting(
+        60.0,
+        "MONKEYTREE_AGENT_PATIENCE_S",
+        "An agent that does not answer, or has no room, is asked again for this long.",
+    )
+    move_pause_s: float = _setting(
+        60.0,
+        "MONKEYTREE_MOVE_PAUSE_S",
+        "Longest pause of a job for one turn of transfers; after it the job goes on where it was.",
+    )
+    moves_per_hour: int = _setting(
+        0, "MONKEYTREE_MOVES_PER_HOUR", "Most moves an hour by cluster; 0: no limit.", least=0
+    )
+    cool_down_s: float = _setting(
+        0.0, "MONKEYTREE_COOL_DOWN_S", "A job is left alone for this long after a pause; 0: not.", least=0
+    )
+    execution_windows: str = _setting(
+        "",
+        "MONKEYTREE_EXECUTION_WINDOWS",
+        "When plans may be carried out, in UTC, like `mon-fri 22:00-06:00, sat 00:00-24:00`; empty: always.",
+    )
     log_level: str = _setting("info", "MONKEYTREE_LOG_LEVEL", "`debug`, `info`, `warning` or `error`.")
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            value = getattr(self, setting.name)
-            if isinstance(value, (int, float)) and not (math.isfinite(value) and value > 0):
-                raise BadSetting(f"{setting.metadata['env']} must be a number above 0, got {value!r}")
+            _check_number(setting, getattr(self, setting.name))
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise BadSetting(
                 f"MONKEYTREE_LOG_LEVEL must be debug, info, warning or error, got {self.log_level!r}"
             )
         if ":" not in self.planner:
             raise BadSetting(f"MONKEYTREE_PLANNER must read module:function, got {self.planner!r}")
+        for env, text, read in (
+            ("MONKEYTREE_EXECUTION_WINDOWS", self.execution_windows, read_windows),
+            ("MONKEYTREE_AGENT_HOSTS", self.agent_hosts, read_hosts),
+        ):
+            try:
+                read(text)
+            except ValueError as error:
+                raise BadSetting(f"{env} {error}") from None
         object.__setattr__(self, "redis_url", scrub_redis_url(self.redis_url))
         object.__setattr__(self, "database_url", self.database_url or _sqlite_url(self.data))
 
@@ -134,6 +191,15 @@ class Settings:
     def environ(self) -> dict[str, str]:
         """The environment that :meth:`from_env` reads these settings from."""
         return {setting.metadata["env"]: str(getattr(self, setting.name)) for setting in fields(self)}
+
+
+def _check_number(setting: Field[Any], value: Any) -> None:
+    if not isinstance(value, (int, float)):
+        return
+    least = setting.metadata["least"]
+    if not math.isfinite(value) or (value <= 0 if least is None else value < least):
+        bound = "above 0" if least is None else f"from {least:g}"
+        raise BadSetting(f"{setting.metadata['env']} must be a number {bound}, got {value!r}")
 
 
 def scrub_redis_url(url: str) -> str:
@@ -179,7 +245,7 @@ def settings_page() -> str:
         "|---|---|---|",
     ]
     for setting in fields(Settings):
-        default = f"`{setting.default}`" if setting.default else "empty"
+        default = "empty" if setting.default == "" else f"`{setting.default}`"
         if setting.name == "redis_url":
             default = "required"
         lines.append(f"| `{setting.metadata['env']}` | {default} | {setting.metadata['doc']} |")

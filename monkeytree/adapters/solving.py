@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from .errors import UnknownPlan
 from .leased import Kind, Leased
@@ -30,13 +31,17 @@ PLANS = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A ready plan to store: its document, and what lists and metrics need of it."""
+    """A ready plan to store: its document, and what lists and metrics need of it.
+
+    ``key`` says what it was made of (:func:`~.reservations.planning_key`), where that is known.
+    """
 
     document: bytes
     status: str
     moves_needed: int
     solver: str
     solve_s: float
+    key: str | None = None
 
 
 class Solving(Leased[PlanRow]):
@@ -67,9 +72,18 @@ class Solving(Leased[PlanRow]):
         with self.writing() as connection:
             if not connection.execute(change).rowcount:
                 return False
+            self._relabel(connection, plan_id, outcome.key)
             connection.execute(self.insert(plan_bodies).values(id=plan_id, body=pack(outcome.document)))
             connection.execute(self._count_solve(outcome))
         return True
+
+    def _relabel(self, connection: Connection, plan_id: str, key: str | None) -> None:
+        """A plan made under other reservations than it was asked under answers nobody else."""
+        if key is None:
+            return
+        other = sha256(f"{key} {plan_id}".encode()).hexdigest()
+        asked = (plans.c.id == plan_id) & (plans.c.planning_hash != key)
+        connection.execute(update(plans).where(asked).values(planning_hash=other))
 
     def _count_solve(self, outcome: Outcome) -> Any:
         bucket = sum(outcome.solve_s > bound for bound in SOLVE_BUCKETS_S)

@@ -1,19 +1,22 @@
 """The store: everything that must last, in SQLite or PostgreSQL.
 
 One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (one plan's life, with
-:mod:`.leased`), :mod:`.history` (lists and figures), :mod:`.tokens` and :mod:`.replays`; validations
-have a life of their own in :mod:`.validating`.
+:mod:`.leased`), :mod:`.history` (lists and figures), :mod:`.reservations`, :mod:`.tokens` and
+:mod:`.replays`; validations have a life of their own in :mod:`.validating`, executions in :mod:`.executions`.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, select, text, update
 
+from .agents_store import Agents
 from .engine import make_engine, make_folder
 from .errors import StoreVersionMismatch
+from .executions import Executions
 from .history import History
 from .intake import Intake
 from .replays import Replays
+from .reservations import Reservations
 from .solving import Solving
 from .tables import MIGRATIONS, SCHEMA_VERSION, metadata, schema_version
 from .tokens import Tokens
@@ -22,7 +25,7 @@ from .validating import Validations
 __all__ = ["Store"]
 
 
-class Store(Intake, Solving, History, Tokens, Replays):
+class Store(Intake, Solving, History, Tokens, Replays, Reservations):
     """The store at ``url``; make one per process, after any fork.
 
     ``busy_s`` is how long a writer waits for another; ``pooled=False`` opens a connection per call.
@@ -31,6 +34,8 @@ class Store(Intake, Solving, History, Tokens, Replays):
     def __init__(self, url: str, *, busy_s: float = 10.0, pooled: bool = True) -> None:
         self.engine = make_engine(url, busy_s=busy_s, pooled=pooled)
         self.validations = Validations(self.engine)
+        self.executions = Executions(self.engine)
+        self.agents = Agents(self.engine)
 
     def create(self) -> None:
         """Make the tables if they are missing, or bring older ones up; may run in several processes at once.

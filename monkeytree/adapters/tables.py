@@ -23,10 +23,13 @@ from sqlalchemy import (
 )
 
 #: Raised by one whenever a table changes; an older store is brought up to it, a newer one refused.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 #: What turns the tables of a version into those of the next. New tables need nothing: all that are
 #: missing are made first.
-MIGRATIONS: dict[int, tuple[str, ...]] = {1: ("ALTER TABLE heartbeats ADD COLUMN note TEXT",)}
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: ("ALTER TABLE heartbeats ADD COLUMN note TEXT",),
+    2: (),  # tables of executions and agents only
+}
 
 metadata = MetaData()
 
@@ -146,6 +149,97 @@ validation_bodies = Table(
     metadata,
     Column("id", String(36), ForeignKey("validations.id", ondelete="CASCADE"), primary_key=True),
     Column("body", LargeBinary, nullable=False),
+)
+
+#: ``settled`` is the attempt in which the last step came to its end: a worker's deaths count from there.
+#: ``difference`` is what stopped it, JSON.
+executions = Table(
+    "executions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("plan_id", String(36), ForeignKey("plans.id"), nullable=False),
+    Column("snapshot_id", String(64), ForeignKey("snapshots.id"), nullable=False),
+    Column("cluster", String(128), nullable=False),
+    Column("expected_sequence", BigInteger),
+    Column("on_failure", String(16), nullable=False),
+    Column("waves", Integer, nullable=False),
+    Column("timeout_s", Double, nullable=False),
+    Column("settled", Integer, nullable=False, default=0),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("stage", String(128), nullable=False, default=""),
+    Column("difference", Text),
+    *_life(),
+    Index("executions_by_time", "created_at", "id"),
+    Index("executions_by_cluster", "cluster", "created_at", "id"),
+    Index("executions_by_state", "state", "created_at"),
+)
+
+#: A move, or the new ring order of a job without one (then ``rank``, ``source`` and ``target`` are null).
+#: While the execution lives, ``slots`` of ``target`` are promised to it. ``epoch`` fences the job's pause
+#: that carries it out: given once, when it is begun, so that a successor makes the same calls again.
+execution_steps = Table(
+    "execution_steps",
+    metadata,
+    Column("execution_id", String(36), ForeignKey("executions.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("job", String(128), nullable=False),
+    Column("group", String(128)),
+    Column("rank", Integer),
+    Column("source", String(128)),
+    Column("target", String(128)),
+    Column("source_rack", String(128)),
+    Column("target_rack", String(128)),
+    Column("wave", Integer, nullable=False),
+    Column("staged", Boolean, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("state_gb", Double, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("epoch", BigInteger),
+    Column("error", Text),
+    Column("phases", Text),
+    Column("started_at", Double),
+    Column("finished_at", Double),
+    Index("execution_steps_by_job", "job", "finished_at"),
+)
+
+#: Every call to an agent, written before it is made; ``outcome`` is null until it is answered. ``fill`` is
+#: what of its body only agents could tell, JSON: sent again, it must be the same.
+execution_calls = Table(
+    "execution_calls",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("execution_id", String(36), ForeignKey("executions.id", ondelete="CASCADE"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("node", String(128), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fill", Text),
+    Column("began_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Column("outcome", String(256)),
+    Index("execution_calls_by_execution", "execution_id", "number"),
+)
+
+#: What nodes are run by which agent, as these announced themselves; ``epoch`` grows at each start of one.
+agents = Table(
+    "agents",
+    metadata,
+    Column("cluster", String(128), primary_key=True),
+    Column("node", String(128), primary_key=True),
+    Column("url", String(512), nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("capabilities", Text, nullable=False, default="{}"),
+    Column("announced_at", Double, nullable=False),
+    Column("beat_at", Double, nullable=False),
+)
+
+#: The newest fencing epoch of each cluster: every pause of a job takes the next.
+fences = Table(
+    "fences",
+    metadata,
+    Column("cluster", String(128), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
 )
 
 #: Solve seconds as a histogram: one row a bucket, counted where the solve ends, read by /metrics.

@@ -55,6 +55,26 @@ def test_without_ns3_the_demo_says_what_is_missing_and_holds(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_the_demo_has_agents_carry_a_plan_out_and_leaves_nothing(tmp_path: Path) -> None:
+    done = monkeytree("demo", "--execute", TMPDIR=str(tmp_path), COLUMNS="120")
+    assert done.returncode == 0, done.stderr + done.stdout
+    words = " ".join(done.stdout.split())
+    assert "demo-two-waves.json: 3 jobs with 8 workers in 3 racks" in words
+    assert "POST /v1/executions: 202" in words
+    assert "wave 1 of 2" in words
+    assert "wave 2 of 2" in words
+    assert words.count("│ done │") == 4
+    assert "host memory" in words, "the second wave swaps on full nodes"
+    assert "second snapshot, as the agents see it: the cluster complies" in words
+    assert list(tmp_path.iterdir()) == []
+    left = [
+        process for process in psutil.process_iter(["cmdline"])
+        if str(tmp_path) in " ".join(process.info["cmdline"] or [])
+    ]  # fmt: skip
+    assert left == []
+
+
+@pytest.mark.slow
 def test_a_demo_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "monkeytree.cli", "demo"],

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import monkeytree
 from monkeytree.cli.tables import print_plan
-from monkeytree.plan import Flow, Load, Plan, SharedUplink, Transient, Undrained, Unguaranteed
+from monkeytree.plan import Flow, Load, Plan, SharedUplink, Transient, Undrained, Unguaranteed, Unsteered
 
 from .running import SEED_C
 
@@ -35,7 +35,9 @@ def test_trimmed_tables_say_how_much_is_missing(plan: Plan) -> None:
 
 def test_what_is_not_as_wished_is_said(plan: Plan) -> None:
     flow = Flow("A", "0", 0, 0, 0, 1, "R1", "R2", None)
-    pod_flow = Flow("A", "0", 0, 0, 0, 1, "R1", "R2", 9, leaves_pod=True)
+    pod_flow = Flow(
+        "A", "0", 0, 0, 0, 1, "R1", "R2", 9, leaves_pod=True, udp_source_port=50_000, flow_label=848
+    )
     worse = replace(
         plan,
         status="best_effort",
@@ -49,6 +51,7 @@ def test_what_is_not_as_wished_is_said(plan: Plan) -> None:
         transients=(Transient("R1", 0, 0, 3),),
         shared_uplinks=(SharedUplink(0, "up", (0, 1), rack="R1", rail=0),),
         unguaranteed=(Unguaranteed("A", "0", "tree"),),
+        unsteered=(Unsteered("polarised", (0,)),),
     )
     text = printed(worse)
     for words in (
@@ -58,6 +61,8 @@ def test_what_is_not_as_wished_is_said(plan: Plan) -> None:
         "1 rack above the bound between waves",
         "1 uplink with more flows than fit",
         "isolation is not claimed for 1 tree",
+        "1 flow cannot be steered: polarised",
+        "50000",
         "none",
         "9 / core none",
     ):

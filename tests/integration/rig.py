@@ -111,6 +111,10 @@ class Rig:
         """A Celery worker for replays."""
         return self._consumer("validator", "validate", wait)
 
+    def executor(self, *, wait: bool = True) -> subprocess.Popen[bytes]:
+        """A Celery worker that carries plans out."""
+        return self._consumer("executor", "execute", wait)
+
     def _consumer(self, name: str, queue: str, wait: bool) -> subprocess.Popen[bytes]:
         started = time.time()
         command = ["-m", "celery", "-A", "monkeytree.workers.main", "worker", "-Q", queue]

@@ -107,7 +107,7 @@ def test_all_offences_come_at_once_by_pointer_and_value(api: Client, cluster: st
 
 
 def test_reserved_members_have_a_code_of_their_own(api: Client, cluster: str) -> None:
-    answer = api.post("/v1/snapshots", json=snapshot(cluster, pending=[]))
+    answer = api.post("/v1/snapshots", json=snapshot(cluster, planes=[]))
     assert (answer.status_code, answer.json["code"]) == (422, "unsupported_member")
 
 

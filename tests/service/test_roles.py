@@ -28,6 +28,13 @@ ALLOWED = {
     "listValidations": {"scheduler", "researcher"},
     "getValidation": {"scheduler", "researcher"},
     "cancelValidation": {"scheduler", "researcher"},
+    "submitExecution": {"operator"},
+    "listExecutions": ANY,
+    "getExecution": ANY,
+    "cancelExecution": {"operator"},
+    "announceAgent": {"agent"},
+    "listAgents": ANY,
+    "listReservations": ANY,
 }
 OPEN = {"getHealth", "getReadiness", "getMetrics"}
 
@@ -46,7 +53,7 @@ def _status(client_of: Clients, call_id: str, **of: str) -> int:
     call = CALLS[call_id]
     client = client_of(of["role"]) if "role" in of else client_of(token=of["token"])
     path = call.path.replace("<string:snapshot_id>", "0" * 64)
-    path = re.sub("<string:(plan_id|validation_id)>", str(uuid.uuid4()), path)
+    path = re.sub("<string:(plan_id|validation_id|execution_id)>", str(uuid.uuid4()), path)
     asked = {"snapshot_id": "0" * 64}
     body = {"submitSnapshot": snapshot(), "submitPlan": asked, "submitValidation": asked}.get(call_id)
     return client.open(path, method=call.method, json=body).status_code
@@ -64,7 +71,7 @@ def test_role_by_call(client_of: Clients, call_id: str, role: str) -> None:
 def test_no_token_and_an_unknown_one(app: Flask, client_of: Clients, call_id: str) -> None:
     assert _status(client_of, call_id, token="mt_nobody") == 401
     call = CALLS[call_id]
-    path = re.sub("<string:(plan_id|validation_id)>", "x", call.path)
+    path = re.sub("<string:(plan_id|validation_id|execution_id)>", "x", call.path)
     answer = client_without_token(app).open(path, method=call.method)
     assert answer.status_code == 401
     assert answer.json["code"] == "unauthenticated"

@@ -1,0 +1,270 @@
+"""Carry one execution out: claim it, have agents do wave after wave, journal every step.
+
+A worker that takes an execution up where another died finds in the journal which steps were begun, and makes
+their calls again; nothing else tells it apart from the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from time import time
+from typing import Any
+
+import orjson
+
+from monkeytree.adapters.executions_journal import LeaseLost
+from monkeytree.adapters.executions_match import Difference, placement, snapshot_differences, tell
+from monkeytree.adapters.executions_order import ring_orders
+from monkeytree.adapters.executions_rows import ExecutionRow, Step, StepState
+from monkeytree.adapters.executions_schedule import NoRoom, Round, Unit
+from monkeytree.adapters.executions_waves import Script, has_room, scene_of, wave_of
+from monkeytree.adapters.executions_windows import read_windows
+from monkeytree.adapters.holder import this_holder
+from monkeytree.adapters.logs import logger
+from monkeytree.adapters.notify import Announcer
+from monkeytree.adapters.settings import Settings
+from monkeytree.adapters.store import Store
+from monkeytree.errors import MonkeyTreeError
+from monkeytree.wire.snapshot import parse_snapshot
+
+from .conducting import Conductor, Patience
+from .lease import Lease
+from .outcomes import Outcome
+from .roster import Roster
+
+log = logger(__name__)
+
+
+class Stop(Exception):
+    """The execution ends before its last wave."""
+
+    def __init__(
+        self, code: str, message: str, difference: Sequence[Difference] = (), state: str = "failed"
+    ) -> None:
+        super().__init__(message)
+        self.failure = None if state == "cancelled" else (code, message)
+        self.difference = [one.document() for one in difference]
+        self.state = state
+
+
+class Crew:
+    """Where a worker's child process carries executions out, one after the other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def store(self) -> Store:
+        """Opened at first use, which is in the child: connections must not cross a fork."""
+        return Store(self._settings.database_url)
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        """Tells the API that an execution has got on."""
+        return Announcer(self._settings.redis_url)
+
+    def execute(self, execution_id: str) -> None:
+        """Claim the execution and carry it to its end; do nothing when there is nothing to claim."""
+        settings, rows = self._settings, self.store.executions
+        row = rows.claim(execution_id, settings.lease_s, settings.max_attempts, this_holder())
+        if row is None:
+            log.info("nothing_to_claim")
+            return
+        log.info("executing", attempt=row.attempt, plan_id=row.plan_id, cluster=row.cluster)
+        with Lease(rows, self.announcer, row, settings):
+            try:
+                stop = Run(settings, self.store, self.announcer, row).to_the_end()
+            except LeaseLost:
+                log.warning("lease_lost")
+                return
+            except Exception as error:
+                log.exception("execution_failed")
+                what = type(error).__name__
+                stop = Stop("internal", f"unexpected {what} while executing; see the worker's log")
+        if stop is None:
+            kept = rows.end(row, "done")
+        else:
+            kept = rows.end(row, stop.state, stop.failure, stop.difference)
+        self.announcer.announce(row.id)
+        log.info("ended", kept=kept, attempt=row.attempt, why=str(stop) if stop else "done")
+
+
+@dataclass
+class Run:
+    """One attempt at an execution."""
+
+    settings: Settings
+    store: Store
+    announcer: Announcer
+    row: ExecutionRow
+
+    def __post_init__(self) -> None:
+        row = self.row
+        body = self.store.plan_body(row.plan_id)
+        plan = orjson.loads(body or b"{}")
+        self.planned = parse_snapshot(self.store.snapshot_body(row.snapshot_id))
+        self.script = Script(
+            row.id, row.plan_id, self.planned, ring_orders(plan), self.settings.move_pause_s,
+            self.settings.agent_transport,
+        )  # fmt: skip
+        self.roster = Roster(self.settings, self.store, row.cluster)
+        self.fills = self.store.executions.fills(row.id)
+        self.earlier = {(call.node, call.name) for call in self.store.executions.calls(row.id)}
+
+    def to_the_end(self) -> Stop | None:
+        """All waves; why it ended before the last, or that some steps did not come about."""
+        try:
+            for wave in range(self.row.waves):
+                self._carry_out(wave)
+        except Stop as stop:
+            return stop
+        except (MonkeyTreeError, NoRoom) as error:
+            return Stop(getattr(error, "code", "not_executable"), str(error))
+        finally:
+            self.roster.close()
+        steps = self._steps()
+        lost = [step for step in steps if step.state != "done"]
+        if not lost:
+            return None
+        return Stop("move_failed", f"{len(lost)} of {len(steps)} steps were not done: {lost[0].error}")
+
+    def _carry_out(self, wave: int) -> None:
+        mine = [step for step in self._steps() if step.wave == wave]
+        if all(step.over for step in mine):
+            return
+        if all(step.state == "waiting" for step in mine):
+            self._may_begin()
+        found = wave_of(self.planned, self._steps(), wave)
+        waiting = {step.number for step in mine if step.state == "waiting"}
+        if left_out := waiting & set(found.impossible):
+            why = "its slot was not freed, since an earlier step was not done"
+            self.store.executions.end_steps(self.row, left_out, "skipped", error=why)
+        for units in found.rounds:
+            self._carry_out_round(wave, units)
+
+    def _may_begin(self) -> None:
+        """What only counts between waves."""
+        if self.store.executions.find(self.row.id).cancel_requested:
+            raise Stop("cancelled", "cancelled between waves", state="cancelled")
+        if not read_windows(self.settings.execution_windows).open_at(time()):
+            raise Stop(
+                "outside_window", "the maintenance window has closed; plan what is left in the next one"
+            )
+
+    def _carry_out_round(self, wave: int, units: Round) -> None:
+        steps = {step.number: step for step in self._steps()}
+        todo = [unit for unit in units if any(not steps[number].over for number in self._numbers(wave, unit))]
+        fresh = [unit for unit in todo if not self._begun(wave, unit)]
+        if fresh:
+            self._check(steps, fresh)
+        if len(fresh) < len(todo):
+            self._look_again(steps, todo)
+        todo = [unit for unit in todo if unit not in fresh or self._fits(wave, unit)]
+        if not todo:
+            return
+        with ThreadPoolExecutor(max_workers=min(8, len(todo))) as pool:
+            outcomes = list(pool.map(partial(self._carry_out_unit, wave), todo))
+        self._weigh([outcome for by_job in outcomes for outcome in by_job.values()])
+
+    def _check(self, steps: dict[int, Step], fresh: list[Unit]) -> None:
+        """Stop unless the cluster is as it should be before ``fresh`` units begin."""
+        now = tuple(steps.values())
+        newest = self.store.newest_snapshot(self.row.cluster)
+        if newest is not None and newest.id != self.row.snapshot_id:
+            newer = parse_snapshot(self.store.snapshot_body(newest.id))
+            self._stop_at(snapshot_differences(self.planned, newer, now), "the newest snapshot")
+        jobs = {job for unit in fresh for job in unit.jobs}
+        targets = [steps[number].target or "" for unit in fresh for number in unit.moves]
+        self._stop_at(self.roster.look(placement(self.planned, now), jobs, targets), "what agents tell")
+
+    def _look_again(self, steps: dict[int, Step], units: list[Unit]) -> None:
+        """Learn what workers need to be moved, where a worker died before any call was made."""
+        jobs = {job for unit in units for job in unit.jobs}
+        try:
+            self.roster.look(placement(self.planned, steps.values()), jobs, ())
+        except MonkeyTreeError as error:
+            log.warning("workers_not_told", why=str(error))
+
+    def _stop_at(self, found: Sequence[Difference], where: str) -> None:
+        if found:
+            raise Stop("cluster_changed", f"{where} differs from what is expected: {tell(found)}", found)
+
+    def _fits(self, wave: int, unit: Unit) -> bool:
+        """Whether its slots are free; they are not where a step before it failed."""
+        if has_room(self.planned, self._steps(), unit):
+            return True
+        why = "its slot was not freed, since an earlier step was not done"
+        self.store.executions.end_steps(self.row, self._numbers(wave, unit), "skipped", error=why)
+        return False
+
+    def _carry_out_unit(self, wave: int, unit: Unit) -> dict[str, Outcome]:
+        rows, steps = self.store.executions, self._steps()
+        numbers = self._numbers(wave, unit)
+        by_job = {
+            job: [step.number for step in steps if step.number in numbers and step.job == job]
+            for job in unit.jobs
+        }
+        epochs = {step.job: step.epoch for step in steps if step.number in numbers and step.epoch is not None}
+        if not epochs:
+            epochs = dict(rows.begin_steps(self.row, by_job))
+        scene = scene_of(self.script, steps, wave, unit, epochs)
+        conductor = Conductor(
+            scene,
+            self.roster.agent,
+            self._journal,
+            Patience(self.settings.agent_patience_s),
+            fills=self.fills,
+            earlier=self.earlier,
+            workers=self.roster.workers,
+        )
+        label = f"wave {wave + 1} of {self.row.waves}, {', '.join(unit.jobs)}"
+        outcomes = conductor.carry_out(lambda stage: self._tell(f"{label}: {stage}"))
+        for job, outcome in outcomes.items():
+            for number in by_job[job]:
+                state: StepState = "done" if outcome.state == "done" else "failed"
+                rows.end_steps(
+                    self.row, [number], state, error=outcome.error, phases=outcome.phases.get(number)
+                )
+        self.announcer.announce(self.row.id)
+        conductor.acknowledge()
+        return outcomes
+
+    def _weigh(self, outcomes: list[Outcome]) -> None:
+        unknown = next((outcome for outcome in outcomes if outcome.state == "unknown"), None)
+        if unknown is not None:
+            raise Stop(
+                "outcome_unknown",
+                f"agents could not be asked how a move ended ({unknown.error}); look at their nodes, and "
+                "take a fresh snapshot",
+            )
+        failed = next((outcome for outcome in outcomes if outcome.state == "failed"), None)
+        if failed is not None and self.row.on_failure == "stop":
+            raise Stop("move_failed", f"a move failed: {failed.error}")
+
+    def _begun(self, wave: int, unit: Unit) -> bool:
+        numbers = self._numbers(wave, unit)
+        return any(step.state == "running" for step in self._steps() if step.number in numbers)
+
+    def _numbers(self, wave: int, unit: Unit) -> set[int]:
+        """Its steps: moves, and reorders of its jobs."""
+        alone = {
+            step.number
+            for step in self._steps()
+            if step.kind == "reorder" and step.wave == wave and step.job in unit.jobs
+        }
+        return {*unit.moves, *alone}
+
+    def _steps(self) -> tuple[Step, ...]:
+        return self.store.executions.steps(self.row.id)
+
+    def _tell(self, stage: str) -> None:
+        self.store.executions.note_stage(self.row, stage)
+        self.announcer.announce(self.row.id)
+
+    def _journal(self, ask: Any, fill: Any) -> Any:
+        rows = self.store.executions
+        number = rows.begin_call(self.row, ask.step, ask.node, ask.name, fill)
+        return partial(rows.end_call, number)
