@@ -1,21 +1,23 @@
 # Two commands on a fresh machine: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports openapi pytest bench fidelity serve fuzz format clean
+.PHONY: help demo test test-slurm check lint types imports openapi pytest bench drill fidelity serve shim fuzz format clean
 
 PYTHON ?= python3
 export PYTHON
 # openapi-python-client calls ruff, and tests call monkeytree, by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# In CI the packet simulator must be there: what needs it is not skipped.
+# In CI the packet simulator and PyTorch must be there: what needs them is not skipped.
 ifeq ($(CI),true)
 export MONKEYTREE_REQUIRE_NS3 ?= 1
+export MONKEYTREE_REQUIRE_TORCH ?= 1
 endif
 py := .venv/bin/python
 code := $(wildcard monkeytree agent service simulation slurm workers validation cli examples tests bench tools)
-PYTEST_ARGS ?=
+# As many processes as there are cores; PYTEST_ARGS= runs them in one.
+PYTEST_ARGS ?= -n auto --dist worksteal
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup-run ## plan a real placement end to end: serve, POST, solve, check, print; then replay it packet by packet
 	@$(py) -m monkeytree.cli demo --prepare "tools/setup.sh validation"
@@ -40,12 +42,25 @@ openapi: setup-dev
 pytest: setup-dev
 	$(py) -m pytest $(PYTEST_ARGS)
 
+test-slurm: setup-dev ## reads, advises and moves on a real Slurm of 32 nodes here (root; installs Debian's packages)
+	tools/slurm_lab/install.sh
+	MONKEYTREE_SLURM_LAB=1 $(py) -m pytest tests/slurm_lab
+
+reproduce: setup-dev ## docs/figures/: the paper's figures from the runs that are kept; FIGURES=6 and SCALE=paper choose
+	$(py) -m monkeytree.cli reproduce $(or $(FIGURES),all) --scale $(or $(SCALE),stated)
+
 bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory
 	$(py) -m bench
+
+drill: setup-dev ## move a rank of a real training job, undisturbed and with every actor killed at every state
+	$(py) -m monkeytree.cli drill --matrix --state-gb 0.001
 
 fidelity: setup-dev ## docs/fidelity.md: public packet runs beside ours (needs the extra `validation`)
 	$(py) tools/fidelity.py
 	$(py) tools/isolation.py 300 >> docs/fidelity.md
+
+shim: setup-run ## build/shim/libibverbs.so.1, which puts NCCL's flows on their uplinks (docs/steering-nccl.md)
+	@$(py) -m monkeytree.agent.shim --out $(or $(OUT),build/shim) $(if $(REAL),--real $(REAL))
 
 serve: setup-run ## the service on http://127.0.0.1:8080 (DATA=DIR keeps it elsewhere)
 	@$(py) -m monkeytree.cli serve $(if $(DATA),--data $(DATA))

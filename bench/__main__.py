@@ -7,11 +7,22 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import growth, packets, service, sizes, solving
+from . import growth, migration, packets, service, simulation, sizes, solving, steering
 from .measure import machine
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = ("churn", "authors", "cold", "service", "sizes", "growth", "packets")
+SECTIONS = (
+    "churn",
+    "authors",
+    "cold",
+    "service",
+    "sizes",
+    "growth",
+    "packets",
+    "migration",
+    "steering",
+    "simulation",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +39,12 @@ class Effort:
     growth_seconds: float
     packet_mb: float
     packet_runs: int
+    state_gb: float
+    moves: int
 
 
-FULL = Effort(300, 8.0, 20, 5, 200, 65_536, 150, 4.0, 100, 3)
-QUICK = Effort(40, 0.7, 3, 3, 40, 4_096, 15, 0.3, 10, 1)
+FULL = Effort(300, 8.0, 20, 5, 200, 65_536, 150, 4.0, 100, 3, 1.0, 3)
+QUICK = Effort(40, 0.7, 3, 3, 40, 4_096, 15, 0.3, 10, 1, 0.1, 1)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -87,6 +100,15 @@ def run(sections: set[str], effort: Effort, seed: int, instances: Path, figure: 
         growth.report(seed, effort.growth_states, effort.growth_seconds, figure)
     if "packets" in sections:
         packets.report(effort.packet_mb, effort.packet_runs)
+    if "migration" in sections:
+        figures = None if quick else ROOT / "docs/figures"
+        migration.report(effort.state_gb, effort.moves, figures)
+    if "steering" in sections:
+        steering.report(seed, effort.repeats, quick=quick)
+    if "simulation" in sections:
+        jobs, compress, largest = (120, 20, 2_048) if quick else (250, 1, 8_192)
+        growth_figure = None if quick else ROOT / "docs/figures/simulation-growth.svg"
+        simulation.report(jobs, compress, largest, growth_figure)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,18 @@ COMMANDS = {
     "plan": ("plan", "plan"),
     "check": ("check", "check"),
     "validate": ("validate", "validate"),
+    "routes": ("routes", "routes"),
+    "probe": ("probe", "probe"),
+    "ranks": ("ranks", "ranks"),
     "serve": ("serve", "serve"),
     "demo": ("demo", "demo"),
+    "simulate": ("simulate", "simulate"),
+    "reproduce": ("reproduce", "reproduce"),
+    "savings": ("savings", "savings"),
+    "drill": ("drill", "drill"),
     "token": ("token", "token"),
+    "agent": ("agent", "agent"),
+    "slurm": ("slurm", "slurm"),
 }
 
 

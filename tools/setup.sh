@@ -1,14 +1,16 @@
 #!/bin/sh
-# Makes .venv and installs what is missing:  tools/setup.sh run|dev|validation
+# Makes .venv and installs what is missing:  tools/setup.sh run|dev|validation|torch
 #
-# `validation` adds ns-3 for packet-level replays to what `run` or `dev` has made. `dev` does so too, but goes
-# on without where that fails: tests then skip what needs it. With CI=true it fails instead.
+# `validation` adds ns-3 for packet-level replays to what `run` or `dev` has made, `torch` PyTorch for
+# `monkeytree drill`. `dev` does so too, but goes on without where that fails: tests then skip what needs it.
+# With CI=true it fails instead. PyTorch's own index has a build for CPUs alone, which is smaller by gigabytes:
+# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu tools/setup.sh torch
 #
 # As root on Debian or Ubuntu the apt packages that are missing are installed too; elsewhere they are
 # named and the script stops. Quick when there is nothing to do. PYTHON names the interpreter.
 set -eu
 cd "$(dirname "$0")/.."
-level=${1:?usage: tools/setup.sh run|dev|validation}
+level=${1:?usage: tools/setup.sh run|dev|validation|torch}
 stamp=.venv/.installed-$level
 python=${PYTHON:-python3}
 
@@ -53,6 +55,13 @@ tick() {
     done
 }
 
+# Installs what pyproject.toml lists under an extra, in the versions of constraints.txt.
+pip_extra() {
+    .venv/bin/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' "$1" \
+        | xargs -d '\n' .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+            -c constraints.txt
+}
+
 # The extra `validation`. A failure is remembered, so that it is not tried at every `make test`.
 install_validation() {
     if has_ns3; then return 0; fi
@@ -65,9 +74,7 @@ install_validation() {
     tick &
     ticking=$!
     trap 'kill $ticking 2>/dev/null' EXIT
-    .venv/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["validation"], sep="\n")' \
-        | xargs -d '\n' .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-            -c constraints.txt
+    pip_extra validation
     done=$?
     kill $ticking 2>/dev/null || :
     trap - EXIT
@@ -85,6 +92,26 @@ try_validation() {
     fi
 }
 
+has_torch() { .venv/bin/python -c 'from importlib.metadata import version as v; v("torch"); v("numpy")' 2>/dev/null; }
+
+# The extra `torch`.
+install_torch() {
+    if has_torch; then return 0; fi
+    echo "setup: installing PyTorch" >&2
+    pip_extra torch && has_torch && return 0
+    echo "setup: pip could not install the extra \`torch\` (see above)" >&2
+    return 1
+}
+
+try_torch() {
+    if [ "${CI:-}" = true ]; then install_torch || die "CI needs the extra \`torch\`"
+    elif has_torch || { [ -f .venv/.no-torch ] && [ ! pyproject.toml -nt .venv/.no-torch ]; }; then return 0
+    elif ! install_torch; then
+        touch .venv/.no-torch
+        echo "setup: going on without PyTorch: what needs it is skipped (try again: tools/setup.sh torch)" >&2
+    fi
+}
+
 apt=$(missing_apt | tr '\n' ' ')
 # shellcheck disable=SC2086  # a list of packages
 if [ -n "$apt" ]; then apt_install $apt || exit 1; fi
@@ -94,13 +121,18 @@ if [ "$level" = validation ]; then
     install_validation || exit 1
     exit 0
 fi
+if [ "$level" = torch ]; then
+    .venv/bin/python -c '' 2>/dev/null || die "there is no .venv yet: run tools/setup.sh run first"
+    install_torch || exit 1
+    exit 0
+fi
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     || die "$("$python" --version 2>&1) is too old, Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..."
 
 if [ -f "$stamp" ] && [ ! pyproject.toml -nt "$stamp" ] && [ ! constraints.txt -nt "$stamp" ] \
     && .venv/bin/python -c '' 2>/dev/null && [ "$(cat "$stamp")" = "$PWD" ]; then
-    if [ "$level" = dev ]; then try_validation; fi
+    if [ "$level" = dev ]; then try_validation; try_torch; fi
     exit 0
 fi
 
@@ -116,10 +148,10 @@ fi
 case $level in
     run) target=. ;;
     dev) target='.[dev]' ;;
-    *) die "unknown level '$level', use run, dev or validation" ;;
+    *) die "unknown level '$level', use run, dev, validation or torch" ;;
 esac
 echo "setup: installing $target into .venv" >&2
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
     -c constraints.txt -e "$target" || die "pip could not install $target (see above)"
 printf '%s' "$PWD" > "$stamp"
-if [ "$level" = dev ]; then try_validation; fi
+if [ "$level" = dev ]; then try_validation; try_torch; fi
