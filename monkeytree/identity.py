@@ -57,8 +57,8 @@ def placement_id(snapshot: Snapshot) -> str:
 
     As :func:`snapshot_id`, and further without what is only told about it: ``labels``, ``traffic_gb``,
     ``iteration_s``, the jobs that are ``pending``, and ``remaining_s``, which changes with every second.
-    Snapshots with the same placement id ask for the same moves; whether these are worthwhile may differ. A plan
-    is out of date where the placement id has changed since, not where the snapshot id has.
+    Snapshots with the same placement id ask for the same moves; whether these are worthwhile may differ. A
+    plan is out of date where the placement id has changed since, not where the snapshot id has.
     """
     document = _content(snapshot)
     for member in ("labels", "pending"):

@@ -55,6 +55,7 @@ def make_plan(
     time_limit_s: float | None = None,
     previous: Plan | None = None,
     plan_id: str | None = None,
+    repeatable: bool = False,
 ) -> Plan:
     """The plan of a snapshot.
 
@@ -64,6 +65,8 @@ def make_plan(
         previous: an earlier plan of this cluster, whose ring orders and uplinks are kept where they
             can be.
         plan_id: id of the plan; by default a new UUID.
+        repeatable: no clock but the time limit has a say, so that a plan that ends before it is the same
+            on any machine. Programs then break no ties, and the search does so by effort.
 
     Raises:
         UnknownSolver: no solver of that name.
@@ -73,7 +76,7 @@ def make_plan(
     start = time.monotonic()
     limit_s = snapshot.planning.time_limit_s if time_limit_s is None else time_limit_s
     bench = Bench(snapshot.planning.solver if solver is None else solver)
-    decision = decide(snapshot, bench, start + limit_s)
+    decision = decide(snapshot, bench, start + limit_s, repeatable)
     before = Arrangement.of(snapshot)
     after = carry_out(snapshot, before, decision, previous)
     name, version = (decision.stage, STAGE_VERSION) if decision.stage else bench.answered_by
@@ -96,7 +99,7 @@ def explained(snapshot: Snapshot, after: Arrangement, plan: Plan, deadline: floa
     return plan
 
 
-def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:
+def decide(snapshot: Snapshot, bench: Bench, deadline: float, repeatable: bool = False) -> Decision:
     """The best answer that can be put on nodes, by refining sites until it can."""
     if _compliant(snapshot, degrees(snapshot, Arrangement.of(snapshot))):
         problem = state_problem(snapshot)
@@ -105,7 +108,7 @@ def decide(snapshot: Snapshot, bench: Bench, deadline: float) -> Decision:
         return Decision(replace(answer, objective_bound=0.0), (), frozenset())
     split: frozenset[str] = frozenset()
     while True:
-        found = Strategy(snapshot, split, bench, deadline).best()
+        found = Strategy(snapshot, split, bench, deadline, repeatable).best()
         problem, answer = found.problem, found.answer
         moves = realise(snapshot, problem, answer.counts)
         if not isinstance(moves, Unplaceable) and answer.unlimited is not None:

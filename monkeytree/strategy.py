@@ -50,10 +50,16 @@ class Strategy:
     """Finds the best answer for one snapshot under one deadline."""
 
     def __init__(
-        self, snapshot: Snapshot, split_nodes: frozenset[str], bench: Bench, deadline: float
+        self,
+        snapshot: Snapshot,
+        split_nodes: frozenset[str],
+        bench: Bench,
+        deadline: float,
+        repeatable: bool = False,
     ) -> None:
+        """``repeatable``: see :func:`monkeytree.planner.make_plan`."""
         self.snapshot, self.split_nodes, self.bench = snapshot, split_nodes, bench
-        self.deadline = deadline
+        self.deadline, self.repeatable = deadline, repeatable
         self.start = time.monotonic()
         self.objective: ObjectiveName = snapshot.planning.objective
 
@@ -91,9 +97,16 @@ class Strategy:
             return Finding(None, above, False, 0)
         start = time.monotonic()
         effort = ALL_EFFORT if self.bench.only == SEARCH else effort
-        share = 1.0 if self.bench.only == SEARCH else SEARCH_SHARE
+        share = 1.0 if self.bench.only == SEARCH or self.repeatable else SEARCH_SHARE
         deadline = start + share * self._left()
-        finding = search(whole, effort=effort, deadline=deadline, most_moves=below, first_bound=above)
+        finding = search(
+            whole,
+            effort=effort,
+            deadline=deadline,
+            most_moves=below,
+            first_bound=above,
+            repeatable=self.repeatable,
+        )
         outcome = "optimal" if finding.counts is not None else "no_answer"
         self.bench.note(SEARCH, time.monotonic() - start, outcome)
         return finding
@@ -111,7 +124,7 @@ class Strategy:
         """The rest of the objective, in the whole program where it can be built."""
         whole, answer = found.problem, found.answer
         capped = self._beyond_cap(found)
-        if self.objective == "moves" and answer.ties_proved and not capped:
+        if self.objective == "moves" and (answer.ties_proved or self.repeatable) and not capped:
             return found
         if not self.bench.allows_programs:
             return self._nothing(whole) if capped else self._as_proved(found)
@@ -240,6 +253,8 @@ class Strategy:
         return self.deadline - time.monotonic()
 
     def _tie_deadline(self) -> float:
+        if self.repeatable:
+            return time.monotonic()  # a program that is cut off by a clock does not repeat
         spent = time.monotonic() - self.start
         return min(self.deadline, time.monotonic() + 1.0 + TIE_SHARE * spent)
 

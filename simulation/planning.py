@@ -77,7 +77,7 @@ class Planner:
     def plan(self, jobs: Sequence[Running], now: int) -> tuple[Snapshot, Plan, float]:
         """The snapshot of now, its plan, and the milliseconds until it was found (its certificate aside)."""
         snapshot = self.snapshot(jobs, now)
-        plan = monkeytree.make_plan(snapshot, plan_id=f"plan-{self._sequence}")
+        plan = monkeytree.make_plan(snapshot, plan_id=f"plan-{self._sequence}", repeatable=True)
         return snapshot, plan, 1000 * plan.solver.seconds
 
     def snapshot(self, jobs: Sequence[Running], now: int) -> Snapshot:

@@ -16,6 +16,8 @@ TIES_EFFORT = 4
 """Tie-breaks by search are worth this much more effort than the moves: programs need far longer."""
 TIES_LEAST_S = 0.05
 """Seconds for tie-breaks beyond twice what the moves took: they must not cost the speed."""
+TIES_LEAST = 1_000
+"""The same in effort, for answers that must repeat on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def search(
     deadline: float = math.inf,
     most_moves: int | None = None,
     first_bound: int = 0,
+    repeatable: bool = False,
 ) -> Finding:
     """The fewest moves that meet every bound and drain, if ``effort`` is enough to tell.
 
@@ -50,6 +53,7 @@ def search(
         deadline: of ``time.monotonic``.
         most_moves: give up, with the bound, beyond this many.
         first_bound: a bound that is known already.
+        repeatable: limit the tie-breaks by effort alone, so that no clock short of the deadline counts.
     """
     start = time.monotonic()
     engine = Engine(problem, effort, deadline)
@@ -69,8 +73,9 @@ def search(
         if first is not None:
             spent = engine.spent
             spent_s = time.monotonic() - start
-            engine.restart(mark, TIES_EFFORT * effort)
-            engine.deadline = min(deadline, time.monotonic() + TIES_LEAST_S + 2 * spent_s)
+            engine.restart(mark, TIES_LEAST + 2 * spent if repeatable else TIES_EFFORT * effort)
+            if not repeatable:
+                engine.deadline = min(deadline, time.monotonic() + TIES_LEAST_S + 2 * spent_s)
             best, proved = _best_of_ties(engine, budget - drained, first)
             return Finding(tidy(problem, best), budget, proved, spent)
         budget += 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
 
 Edge = tuple[int, int]
+Taken = Mapping[int, Set[int]]
 
 
 def colour_edges(edges: Sequence[Edge]) -> list[int]:
@@ -56,3 +57,83 @@ def _flip(
         colours[index] = other if colours[index] == one else one
         for side in (0, 1):
             at[side][edges[index][side]][colours[index]] = index
+
+
+def extend_colours(edges: Sequence[Edge], taken_left: Taken, taken_right: Taken, most: int) -> list[int]:
+    """As :func:`colour_edges` with colours 0 to ``most`` - 1, where some are taken at some nodes.
+
+    Such an extension need not exist: an edge for which no path can be flipped gets the colour that the
+    fewest others at its two nodes have.
+    """
+    at: tuple[defaultdict[int, dict[int, int]], defaultdict[int, dict[int, int]]] = (
+        defaultdict(dict),
+        defaultdict(dict),
+    )
+    shared: Counter[tuple[int, int, int]] = Counter()
+    colours = [-1] * len(edges)
+    for index, (source, target) in enumerate(edges):
+        here = [c for c in range(most) if c not in at[0][source] and c not in taken_left.get(source, ())]
+        there = [c for c in range(most) if c not in at[1][target] and c not in taken_right.get(target, ())]
+        colour = next((c for c in here if c in set(there)), None)
+        if colour is None:
+            colour = _make_room(edges, colours, at, (taken_left, taken_right), target, here, there)
+        if colour is None:
+            crowd = [
+                (c not in here) + (c not in there) + shared[0, source, c] + shared[1, target, c]
+                for c in range(most)
+            ]
+            colours[index] = crowd.index(min(crowd))
+            shared[0, source, colours[index]] += 1
+            shared[1, target, colours[index]] += 1
+            continue
+        at[0][source][colour] = at[1][target][colour] = index
+        colours[index] = colour
+    return colours
+
+
+def _make_room(
+    edges: Sequence[Edge],
+    colours: list[int],
+    at: tuple[defaultdict[int, dict[int, int]], defaultdict[int, dict[int, int]]],
+    taken: tuple[Taken, Taken],
+    target: int,
+    here: Sequence[int],
+    there: Sequence[int],
+) -> int | None:
+    """Free at ``target`` a colour of ``here`` by flipping a path whose nodes have both colours to give."""
+    for one in here:
+        for other in there:
+            path = _path(edges, at, taken, target, one, other)
+            if path is None:
+                continue
+            for index in path:
+                for side in (0, 1):
+                    del at[side][edges[index][side]][colours[index]]
+            for index in path:
+                colours[index] = other if colours[index] == one else one
+                for side in (0, 1):
+                    at[side][edges[index][side]][colours[index]] = index
+            return one
+    return None
+
+
+def _path(
+    edges: Sequence[Edge],
+    at: tuple[defaultdict[int, dict[int, int]], defaultdict[int, dict[int, int]]],
+    taken: tuple[Taken, Taken],
+    target: int,
+    one: int,
+    other: int,
+) -> list[int] | None:
+    """The alternating path from the right node ``target``; None where one of its colours is taken."""
+    path: list[int] = []
+    side, node, colour = 1, target, one
+    while colour not in taken[side].get(node, ()):
+        index = at[side][node].get(colour)
+        if index is None:
+            return path
+        path.append(index)
+        side = 1 - side
+        node = edges[index][side]
+        colour = other if colour == one else one
+    return None
