@@ -54,11 +54,12 @@ def predict(
         ``iteration_s``, ``traffic_gb`` or ``remaining_s``, or has flows without any uplink.
     """
     moved = {move.job for move in moves}
-    reordered = sorted({ring.job for ring in rings if ring.changed} - moved)
+    changed = {ring.job for ring in rings if ring.changed}
+    reordered = sorted(changed - moved)
     slots = {job.id: _slots(job) for job in snapshot.jobs}
     pauses = pauses_by_job(snapshot, moves, reordered)
     lost = sum(slots[job] * pause for job, pause in pauses.items())
-    if before == after:
+    if not moves and not changed:  # a ring may be written from another rank on, and is the same
         return Predicted(0.0, lost)
     try:
         now, then = slowdowns(snapshot, before), slowdowns(snapshot, after)

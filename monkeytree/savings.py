@@ -242,7 +242,8 @@ def _bounded(snapshot: Snapshot, most: int | None) -> Snapshot:
         return snapshot
     count = max(1, most // snapshot.fabric.flows_per_uplink)
     racks = tuple(replace(rack, spines=rack.spines[:count]) for rack in snapshot.racks)
-    return replace(snapshot, racks=racks)
+    fabric = replace(snapshot.fabric, hash=None)  # it may name spines that are gone, and decides nothing
+    return replace(snapshot, fabric=fabric, racks=racks)
 
 
 def _remember(snapshot: Snapshot, ours: Snapshot, world: _World) -> None:

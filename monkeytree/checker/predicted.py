@@ -89,7 +89,9 @@ def _slowdowns(
     slowdowns: dict[str, float] = {}
     for crowd in _crowds(workers, orders, placement):
         everyone = [key for key, times in crowd.flows.items() for _ in range(times)]
-        capacity = placement.per_uplink * (1 if placement.routing == "ecmp" else crowd.uplinks)
+        capacity = placement.per_uplink * (
+            min(1, crowd.uplinks) if placement.routing == "ecmp" else crowd.uplinks
+        )
         if len(everyone) <= capacity or not everyone:
             continue
         groups = {key: placement.groups[key] for key in crowd.flows}

@@ -1,0 +1,230 @@
+"""``monkeytree simulate``: the churn of a whole cluster at flow level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .documents import end_with_reader
+from .errors import CommandFailed
+from .interrupts import end_promptly
+
+if TYPE_CHECKING:
+    from monkeytree.simulation import Result, Setup
+
+POSITIVE = click.IntRange(min=1)
+OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True)
+
+
+@click.command()
+@click.option(
+    "--system",
+    default="monkeytree",
+    show_default=True,
+    metavar="NAME",
+    help="Routing, and whether MonkeyTree moves workers: ecmp, crux, sglb, perfect, cassini, spray, "
+    "monkeytree (over perfect routing), monkeytree-ecmp, ...",
+)
+@click.option(
+    "--load",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Offered load: GPU time asked for a GPU and second.",
+)
+@click.option("--gpus", type=POSITIVE, default=1024, show_default=True)
+@click.option("--gpus-per-rack", type=POSITIVE, default=64, show_default=True, help="Of rails: per pod.")
+@click.option("--spines", type=POSITIVE, default=16, show_default=True, help="Uplinks of each rack.")
+@click.option("--jobs", type=POSITIVE, default=1000, show_default=True, help="Jobs to draw.")
+@click.option("--seed", type=click.IntRange(min=0), default=6001, show_default=True)
+@click.option("--repetitions", type=POSITIVE, default=1, show_default=True, help="With seeds that follow.")
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Simulate these jobs: the artifact's text format, or .csv or .json "
+    "(arrival_us, type, gpus, iterations).",
+)
+@click.option("--write-trace", type=OUTPUT, metavar="FILE", help="Write the trace that was drawn.")
+@click.option(
+    "--mix", default="paper", show_default=True, metavar="NAME", help="Job types: paper, experts, one-ring."
+)
+@click.option(
+    "--scheduler",
+    default="best-fit",
+    show_default=True,
+    type=click.Choice(["best-fit", "first-fit", "random"]),
+)
+@click.option(
+    "--queue",
+    default="fifo",
+    show_default=True,
+    type=click.Choice(["fifo", "skip"]),
+    help="Whether later jobs that fit pass one that does not.",
+)
+@click.option(
+    "--fabric", default="leaf-spine", show_default=True, type=click.Choice(["leaf-spine", "pods", "rails"])
+)
+@click.option("--racks-per-pod", type=POSITIVE, default=4, show_default=True, help="Of pods.")
+@click.option("--cores", type=POSITIVE, default=16, show_default=True, help="Of pods.")
+@click.option("--fail-link", "failed", multiple=True, metavar="RACK:SPINE", help="An uplink that is down.")
+@click.option(
+    "--threshold",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Flows a rack may send up before MonkeyTree acts (default: its live uplinks).",
+)
+@click.option(
+    "--trigger",
+    type=click.Choice(["always", "worthwhile"]),
+    default="always",
+    show_default=True,
+    help="Carry out every plan, or those that are predicted to save more than they lose.",
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="From the last byte of a worker's state until its job runs again.",
+)
+@click.option(
+    "--state-gb",
+    type=click.FloatRange(min=0),
+    metavar="GB",
+    help="10^9 bytes of state a GPU (default: what it sends in an iteration, as the authors do).",
+)
+@click.option(
+    "--compress",
+    type=POSITIVE,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Divide arrivals, iterations, bytes of state and pauses by N: as many meetings, less to follow.",
+)
+@click.option("--processes", type=POSITIVE, help="Repetitions at a time (default: one a core).")
+@click.option("--json", "summary_file", type=OUTPUT, metavar="FILE", help="Write the summary; - is stdout.")
+@click.option(
+    "--rows",
+    "rows_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write a row a job: Parquet for .parquet, else JSON lines.",
+)
+def simulate(
+    trace: Path | None,
+    write_trace: str | None,
+    repetitions: int,
+    processes: int | None,
+    summary_file: str | None,
+    rows_file: Path | None,
+    trigger: str,
+    pause: float,
+    state_gb: float | None,
+    failed: tuple[str, ...],
+    **members: Any,
+) -> int:
+    """Simulate a training cluster under churn: jobs come, send, move and end, at max-min fair rates.
+
+    Prints the slowdown of jobs (run time over the time without congestion) and the migrations. The same seed
+    gives the same result on every machine and with any number of processes.
+    """
+    from monkeytree.simulation import BadSetup, BadTrace
+
+    from .simulated import run, write_rows, write_summary
+
+    end_promptly()
+    try:
+        setup = _setup(members, trace, trigger, pause, state_gb, failed)
+        if write_trace is not None:
+            _write_trace(setup, write_trace)
+        setups = [replace(setup, seed=setup.seed + repetition) for repetition in range(repetitions)]
+        results = run(setups, processes)
+    except (BadSetup, BadTrace) as error:
+        raise CommandFailed(str(error)) from None
+    if rows_file is not None:
+        write_rows(results, rows_file)
+    end_with_reader()
+    if summary_file is not None:
+        write_summary(results, summary_file)
+    if summary_file != "-":
+        _print(results)
+    return 0
+
+
+def _setup(
+    members: dict[str, Any],
+    trace: Path | None,
+    trigger: str,
+    pause: float,
+    state_gb: float | None,
+    failed: Sequence[str],
+) -> Setup:
+    from monkeytree.simulation import BadSetup, Migration, Setup, read_trace
+    from monkeytree.simulation.mix import MIXES
+    from monkeytree.simulation.triggers import worthwhile
+
+    if members["mix"] not in MIXES:
+        raise BadSetup(f"no job mix {members['mix']!r}; there are {', '.join(MIXES)}")
+    return Setup(
+        **members,
+        trace=None if trace is None else read_trace(trace, MIXES[members["mix"]]),
+        trigger=worthwhile if trigger == "worthwhile" else None,
+        migration=Migration(pause, state_gb),
+        failed=frozenset(map(_link, failed)),
+    )
+
+
+def _link(text: str) -> tuple[int, int]:
+    rack, _, spine = text.partition(":")
+    if not (rack.isdecimal() and spine.isdecimal()):
+        raise click.BadParameter(f"{text!r} is not RACK:SPINE, two numbers from 0", param_hint="--fail-link")
+    return int(rack), int(spine)
+
+
+def _write_trace(setup: Setup, target: str) -> None:
+    from monkeytree.simulation import draw_trace, write_trace
+    from monkeytree.simulation.mix import MIXES
+
+    drawn = setup.trace or draw_trace(
+        MIXES[setup.mix], gpus=setup.gpus, load=setup.load, jobs=setup.jobs, seed=setup.seed
+    )
+    write_trace(Path("/dev/stdout" if target == "-" else target), drawn)
+
+
+def _print(results: Sequence[Result]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from .simulated import summary_of
+
+    whole = summary_of(results)
+    table = Table(title=f"{whole['system']}, {whole['gpus']:,} GPUs", title_justify="left")
+    for heading in (
+        "seed",
+        "jobs",
+        "mean slowdown",
+        "p90",
+        "p99",
+        "migrations",
+        "plans",
+        "ms a plan",
+        "CPU s",
+    ):
+        table.add_column(heading, justify="right")
+    for row in [result.summary for result in results] + (
+        [{**whole, "seed": "all"}] if len(results) > 1 else []
+    ):
+        table.add_row(
+            str(row["seed"]),
+            f"{row['jobs']:,}",
+            *(f"{row[name]:.3f}" for name in ("mean", "p90", "p99")),
+            *(f"{row[name]:,}" for name in ("migrations", "plans")),
+            *(f"{row[name]:.1f}" for name in ("solve_ms_mean", "cpu_s")),
+        )
+    Console().print(table)
