@@ -261,4 +261,5 @@ def _build(reading: Reading, site: Site) -> Build:
 
 
 def _tell(line: str) -> None:
-    print(f"monkeytree slurm: {line}", file=sys.stderr, flush=True)
+    shown = "".join(sign if sign.isprintable() else "?" for sign in line)  # names are users' own
+    print(f"monkeytree slurm: {shown}", file=sys.stderr, flush=True)

@@ -93,9 +93,14 @@ def as_text(found: Sequence[Proposal]) -> str:
     return "\n".join(line for one in found for line in _lines(one))
 
 
+def _shown(name: str) -> str:
+    """A job's name on one line, without what would steer a terminal: any user may choose it."""
+    return "".join(sign if sign.isprintable() else "?" for sign in name)
+
+
 def _lines(one: Proposal) -> list[str]:
     job, placement = one.job, one.placement
-    name = job.labels.get("name", "")
+    name = _shown(job.labels.get("name", ""))
     head = f"job {job.id}{f' ({name})' if name else ''}, {job.workers} node{'s' if job.workers > 1 else ''}: "
     if not placement.nodes:
         return [head + "no room for it now"]

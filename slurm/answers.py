@@ -15,11 +15,12 @@ def parse(data: str | bytes, source: str) -> Any:
     Raises:
         InvalidAnswer: it is none, or is cut off.
     """
+    # Slurm hands through what users name their jobs, UTF-8 or not: one name must not hide all jobs.
+    text = data if isinstance(data, str) else data.decode("utf-8-sig", "replace")
     try:
-        return json.loads(data)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        start = data[:40] if isinstance(data, str) else data[:40].decode("utf-8", "replace")
-        raise refuse_answer(source, f"is not JSON: {error}", start) from None
+        raise refuse_answer(source, f"is not JSON: {error}", text[:40]) from None
 
 
 def refuse_errors(answer: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from monkeytree import limits
 from monkeytree.snapshot import Job, Node, Pending, Pod, Rack, Snapshot
 
 from .capacity import Use, as_node, class_keys, class_names, classes_for, counts_gpus
@@ -195,7 +196,8 @@ class _Builder:
         """Seconds until its time limit, where the site takes that for the time it has still to run."""
         if self.site.jobs.remaining == "unknown" or not tenant.lead.ends_at:
             return None
-        return max(0.0, tenant.lead.ends_at - datetime.fromisoformat(self.reading.taken_at).timestamp())
+        left = max(0.0, tenant.lead.ends_at - datetime.fromisoformat(self.reading.taken_at).timestamp())
+        return left if limits.REMAINING_S.holds(left) else None  # as good as no limit
 
     def _pin_shared(self, job: Job, workers: Mapping[str, int]) -> Job:
         """Whole-node slots, yet several jobs on a node: such workers stay where they are."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from monkeytree.errors import InvalidDocument, MonkeyTreeError, Offence
+from monkeytree.offence_log import show
 
 
 class InvalidTopology(InvalidDocument):
@@ -60,12 +61,10 @@ class MovesStopped(MonkeyTreeError):
 
 
 def offence(where: str, message: str, value: Any = None) -> Offence:
-    """One offence; long values are cut."""
+    """One offence; long values are cut, without being written out first."""
     if isinstance(value, str) and len(value) > 80:
         value = value[:77] + "..."
-    elif isinstance(value, dict | list) and len(repr(value)) > 80:
-        value = repr(value)[:77] + "..."
-    return Offence(where, message, value)
+    return Offence(where, message, show(value))
 
 
 def refuse_topology(where: str, message: str, value: Any = None) -> InvalidTopology:

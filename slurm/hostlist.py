@@ -8,14 +8,19 @@ is cut into its plain ranges here, each is expanded by ClusterShell, and the ord
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSetException
 
+from monkeytree.limits import is_name
+
 MOST_HOSTS = 1_000_000
 """Longest expansion; a short text must not ask for a huge amount of memory."""
-_RANGE = re.compile(r"[0-9]+(?:-[0-9]+)?\Z")
+MOST_BRACKETS = 16
+"""Most brackets in one name; Slurm itself takes a handful."""
+_RANGE = re.compile(r"[0-9]{1,18}(?:-[0-9]{1,18})?\Z")
 _FORBIDDEN = re.compile(r"[\s!&^@%:;*()<>{}\x00-\x1f]")
 NOTHING = frozenset({"", "(null)", "None", "None assigned", "N/A"})
 """How Slurm writes that there is no node."""
@@ -40,11 +45,18 @@ def expand(expression: str) -> tuple[str, ...]:
     for part in _split(expression):
         if not part:
             raise BadHostlist("an empty name between commas")
+        if part.count("[") > MOST_BRACKETS:
+            raise BadHostlist(f"a name has more than {MOST_BRACKETS} brackets")
         hosts += _expand_part(part, MOST_HOSTS - len(hosts))
     if len(set(hosts)) < len(hosts):
-        twice = next(host for host in hosts if hosts.count(host) > 1)
-        raise BadHostlist(f"names {twice!r} twice")
+        twice, times = Counter(hosts).most_common(1)[0]
+        raise BadHostlist(f"names {twice!r} {'twice' if times == 2 else f'{times} times'}")
     return tuple(hosts)
+
+
+def is_host(name: str) -> bool:
+    """Whether ``name`` can stand in a hostlist as itself."""
+    return is_name(name) and not _FORBIDDEN.search(name) and not set(name) & set(",[]")
 
 
 def fold(hosts: Iterable[str]) -> str:

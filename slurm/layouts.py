@@ -17,6 +17,7 @@ from .site import Layout
 
 MARK = re.compile(r"(?:^|\s|;)monkeytree:([^\s;]+)")
 MOST_WORKERS = 100_000
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
 AMOUNTS: Mapping[str, limits.Real] = {
     "state_gb": limits.STATE_GB,
     "traffic_gb": limits.TRAFFIC_GB,
@@ -43,7 +44,7 @@ def layout_of_comment(comment: str) -> Layout:
 def _pair(word: str) -> tuple[str, str]:
     key, sign, value = word.partition("=")
     if not sign:
-        raise LayoutError(f"{word!r} is no key=value")
+        raise LayoutError(f"{word[:40]!r} is no key=value")
     return key, value
 
 
@@ -72,17 +73,17 @@ def _number(text: str, key: str, kind: type[int] | type[float]) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise LayoutError(f"{key} is no number: {text!r}") from None
+        raise LayoutError(f"{key[:40]} is no number: {text[:40]!r}") from None
 
 
 def _ranks(text: str, key: str, sign: str) -> list[int]:
     """``0-3`` and ``0.2.1.3`` as lists; ranges and single ranks may be mixed."""
     ranks: list[int] = []
     for piece in text.split(sign):
-        low, dash, high = piece.partition("-")
-        if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise LayoutError(f"{key}: {piece!r} is neither a worker nor a range of workers")
-        first, last = int(low), int(high or low)
+        found = _RANGE.match(piece)
+        if found is None:
+            raise LayoutError(f"{key}: {piece[:40]!r} is neither a worker nor a range of workers")
+        first, last = int(found[1]), int(found[2] or found[1])
         if last - first >= MOST_WORKERS - len(ranks):
             raise LayoutError(f"{key} names more than {MOST_WORKERS:,} workers")
         ranks += range(first, last + 1)

@@ -13,6 +13,7 @@ from typing import Any
 from . import values
 from .answers import refuse_errors, rows_of
 from .errors import refuse_answer
+from .hostlist import is_host
 
 DRAINING = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 RESERVED = frozenset({"RESERVED", "MAINTENANCE", "MAINT"})
@@ -92,6 +93,8 @@ def _node(row: Mapping[str, Any], at: str) -> SlurmNode:
     name = values.text(row, "name", at)
     if not name:
         raise refuse_answer(f"{at}/name", "is missing", row.get("name"))
+    if not is_host(name):
+        raise refuse_answer(f"{at}/name", "is no name of a node", name)
     return SlurmNode(
         name=name,
         states=values.states(row, "state", "state_flags", at=at),

@@ -173,6 +173,7 @@ class MoveSite:
 
     Attributes:
         start_worker: command of the shell that starts a worker on its new node, where its job does not say.
+        reconfigure: whether to run ``scontrol reconfigure`` after live moves, as Slurm 22.05 needs it.
         hold_s: seconds after which the reservation of a destination expires unless it is renewed.
         settle_s: seconds for what Slurm does in a moment: give a node, start a step, end a job's processes.
         start_s: seconds for a requeued job to run again.
@@ -181,6 +182,7 @@ class MoveSite:
     """
 
     start_worker: str | None = None
+    reconfigure: bool = True
     hold_s: float = 600.0
     settle_s: float = 60.0
     start_s: float = 180.0

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from monkeytree import limits
 from monkeytree.errors import Offence
 from monkeytree.snapshot import Fabric, Planning, Routing
@@ -44,6 +42,7 @@ from .site_checks import (
     whole,
 )
 from .topology import KINDS
+from .yamls import NotYaml, load_yaml
 
 MATCHES = ("name", "user", "account", "partition", "comment")
 """Fields of a job that a rule may match."""
@@ -88,9 +87,9 @@ def read_site_file(path: Path) -> Site:
         OSError: it cannot be read.
     """
     try:
-        document = yaml.safe_load(path.read_text("utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_site([offence(path.name, f"is no YAML: {' '.join(str(error).split())}")]) from None
+        document = load_yaml(path.read_text("utf-8-sig"))
+    except (NotYaml, UnicodeDecodeError) as error:
+        raise refuse_site([offence(path.name, f"is no YAML: {error}")]) from None
     return read_site({} if document is None else document, base=path.parent)
 
 
@@ -239,9 +238,8 @@ class _Parts:
 
     def moves(self, value: Any) -> MoveSite:
         times = ("hold_s", "settle_s", "start_s", "patience_s", "state_s")
-        return MoveSite(
-            **self._read(value, "/moves", {"start_worker": string, **dict.fromkeys(times, seconds)})
-        )
+        members: dict[str, Check] = {"start_worker": string, "reconfigure": flag}
+        return MoveSite(**self._read(value, "/moves", {**members, **dict.fromkeys(times, seconds)}))
 
     def planning(self, value: Any) -> Planning:
         members: dict[str, Check] = {

@@ -38,7 +38,7 @@ def number(row: Row, member: str, at: str, default: int | None = None) -> int | 
 
 
 def text(row: Row, member: str, at: str, default: str = "") -> str:
-    """A string, ``default`` where it is missing or null.
+    """A string, ``default`` where it is missing or null; lone surrogates, which are no text, become ``?``.
 
     Raises:
         InvalidAnswer: it is something else.
@@ -48,7 +48,7 @@ def text(row: Row, member: str, at: str, default: str = "") -> str:
         return default
     if not isinstance(value, str):
         raise refuse_answer(f"{at}/{member}", "must be a string", value)
-    return value
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 def states(row: Row, *members: str, at: str) -> frozenset[str]:
@@ -115,7 +115,7 @@ def gres_count(gres: str, name: str) -> int:
 
     ``gpu:h100:8(S:0-1)``, ``gpu:4,shard:8``, ``gpu:h100:8(IDX:0-7)``, ``gpu:h100:0(IDX:N/A)``.
     """
-    return sum(int(found[2] or 1) for found in _pattern(name).finditer(_plain(gres)))
+    return sum(_count(found[2] or "1") for found in _pattern(name).finditer(_plain(gres)))
 
 
 def gres_types(gres: str, name: str) -> tuple[str, ...]:
@@ -126,7 +126,12 @@ def gres_types(gres: str, name: str) -> tuple[str, ...]:
 def tres_count(tres: str, name: str) -> int:
     """``gres/NAME`` of a TRES text such as ``cpu=96,node=6,gres/gpu=48``; 0 where it is not there."""
     found = re.search(rf"(?:^|,)gres/{re.escape(name)}=(\d+)(?:,|$)", tres)
-    return int(found[1]) if found else 0
+    return _count(found[1]) if found else 0
+
+
+def _count(digits: str) -> int:
+    """The number; one too large for any node, and for Python to read, becomes the largest of nine digits."""
+    return int(digits) if len(digits) < 10 else 999_999_999
 
 
 def _plain(gres: str) -> str:

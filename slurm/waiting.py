@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from monkeytree import limits
+from monkeytree.limits import MAX_LABEL
 from monkeytree.snapshot import Pending
 
 from . import values
@@ -18,6 +20,7 @@ NOT_YET = frozenset(
     {"BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser", "Cleaning"}
 )
 """Reasons for which a job could not start now, wherever there is room."""
+_YEAR_10000 = 253_402_300_800
 
 
 def pending_jobs(
@@ -75,6 +78,8 @@ def _reason_against(job: SlurmJob, size: int, gres: str) -> str | None:
         return "names or excludes nodes itself"
     if job.node_count < 1 or size < 1:
         return f"asks for no {gres}"
+    if not (limits.PENDING_WORKERS.holds(job.node_count) and limits.SLOTS_PER_WORKER.holds(size)):
+        return f"asks for more than can be: {job.node_count} nodes with {size} slots each"
     return None
 
 
@@ -91,11 +96,13 @@ def _classes(job: SlurmJob, site: Site, names: Mapping[ClassKey, str]) -> frozen
 
 
 def _time(seconds: int) -> str | None:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds > 0 else None
+    if not 0 < seconds < _YEAR_10000:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _labels(job: SlurmJob) -> dict[str, str]:
     labels = {"slurm_job_id": str(job.job_id), "name": job.name, "user": job.user, "partition": job.partition}
     if job.array is not None:
         labels["slurm_id"] = display_id(job)
-    return {key: value for key, value in labels.items() if value}
+    return {key: value[:MAX_LABEL] for key, value in labels.items() if value}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from monkeytree.limits import MAX_LABEL
 from monkeytree.snapshot import Job, Mobility, ReplicaGroup
 
 from . import values
@@ -151,7 +152,7 @@ def _labels(tenant: Tenant) -> dict[str, str]:
     labels = {"slurm_job_id": str(job.job_id), "name": job.name, "user": job.user, "partition": job.partition}
     if job.array is not None or job.het is not None:
         labels["slurm_id"] = str(job.het[0]) if job.het else display_id(job)
-    return {key: value for key, value in labels.items() if value}
+    return {key: value[:MAX_LABEL] for key, value in labels.items() if value}
 
 
 def replica_groups(

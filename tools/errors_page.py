@@ -24,7 +24,7 @@ EXITS = {
     Exit.FEASIBLE: "`plan`: `feasible`, complies but is not proved least",
     Exit.FAULTS: "`check`, `demo`: the plan has faults, listed; `drill`: differences to the unmigrated run",
     Exit.NOT_ISOLATED: "`validate`: some cross-rack flow is not isolated",
-    Exit.NOT_FINISHED: "`validate --scenario`, `drill`: the run did not come to its end",
+    Exit.NOT_FINISHED: "`validate --scenario`, `drill`, `slurm execute`: the run did not come to its end",
 }
 FAILURES = {
     code: text
@@ -40,6 +40,7 @@ FAILURES = {
     "agent_refused": "an agent refused to tell of its workers; the message has its words",
     "agent_unreachable": "an agent did not answer for MONKEYTREE_AGENT_PATIENCE_S",
     "move_failed": "a move failed: `steps` say which and why; the job went on where it was",
+    "routes_not_put": "some nodes did not take their tables of source ports; the steps name them",
     "outcome_unknown": "agents could not be asked how a move ended; the job decided by itself",
 }
 HEAD = """# Errors

@@ -1,1 +1,1 @@
-"""Moves carried out through Slurm."""
+"""Carries a plan out through Slurm (docs/slurm.md, docs/adr/0018-moves-through-slurm.md)."""

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ..errors import refuse_topology
+from ..yamls import NotYaml, load_yaml
 from . import kubernetes, lingjun, lldp, slurm, topograph
 from .model import Topology
 
@@ -17,15 +16,15 @@ from .model import Topology
 def _json(text: str, source: str) -> Any:
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise refuse_topology(source, f"is not JSON: {error}", text[:40]) from None
 
 
 def _yaml(text: str, source: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise refuse_topology(source, f"is not YAML: {' '.join(str(error).split())}", text[:40]) from None
+        return load_yaml(text)
+    except NotYaml as error:
+        raise refuse_topology(source, f"is not YAML: {error}", text[:40]) from None
 
 
 def _configmap(text: str, source: str) -> Topology:

@@ -57,7 +57,7 @@ def _sizes(records: list[Record]) -> list[int]:
 
 
 def _number(word: str, record: Record, key: str) -> int:
-    if not word.isdecimal() or not int(word):
+    if not (word.isascii() and word.isdecimal() and len(word) < 10) or not int(word):
         raise refuse_topology(record.at(key), "is no number of nodes", word)
     return int(word)
 

@@ -1,0 +1,119 @@
+"""What an execution does to Slurm, one command each; what each does was tried on 22.05 (docs/slurm.md)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..client import SlurmClient
+from ..hostlist import fold
+from .names import donor_name, reservation_name
+
+DONOR_MINUTES = 10
+"""Time limit of a donor: one that was forgotten gives its node back."""
+SALLOC_S = 10
+"""Seconds that salloc may wait for a node; without a limit it waits for ever."""
+
+
+@dataclass
+class Hands:
+    """Commands that change something.
+
+    Attributes:
+        hold_s: seconds after which a reservation expires by itself.
+    """
+
+    client: SlurmClient
+    tag: str
+    hold_s: float
+
+    def reserve(self, move: int, nodes: Iterable[str], owner: str, *, overlap: bool) -> None:
+        """Keep others off ``nodes``; jobs on them stay. The owner's job may use them (and end later)."""
+        flags = "IGNORE_JOBS,FLEX" + (",OVERLAP" if overlap else "")
+        ours = pwd.getpwuid(os.geteuid()).pw_name
+        users = ",".join(dict.fromkeys(user for user in (ours, owner) if user))
+        self.client.run(
+            "scontrol", "create", "reservation", f"ReservationName={reservation_name(self.tag, move)}",
+            f"Nodes={fold(nodes)}", f"Users={users}", "StartTime=now", f"Duration={self._minutes()}",
+            f"Flags={flags}",
+        )  # fmt: skip
+
+    def keep(self, name: str) -> None:
+        """Let a reservation last for :attr:`hold_s` from now."""
+        self.client.run(
+            "scontrol", "update", f"ReservationName={name}", f"EndTime=now+{self._minutes()}minutes"
+        )
+
+    def unreserve(self, name: str) -> None:
+        """Give the nodes of a reservation free."""
+        self.client.run("scontrol", "delete", f"ReservationName={name}")
+
+    def _minutes(self) -> int:
+        return max(1, -(-int(self.hold_s) // 60))
+
+    def donate(self, move: int, job: int, node: str, partition: str) -> None:
+        """Get ``node`` for a donor: an allocation without steps that ``job`` may take over."""
+        name = donor_name(self.tag, move)
+        self.client.run(
+            "salloc", "--no-shell", f"--immediate={SALLOC_S}", "--exclusive", "--mem=0", "--nodes=1",
+            f"--nodelist={node}", f"--dependency=expand:{job}", f"--job-name={name}", f"--comment={name}",
+            f"--time={DONOR_MINUTES}", f"--partition={partition}",
+            f"--reservation={reservation_name(self.tag, move)}",
+            timeout_s=self.client.timeout_s + SALLOC_S,
+        )  # fmt: skip
+
+    def give(self, donor: int) -> None:
+        """Move the donor's node to the job that it was made for; the donor ends."""
+        self.client.run("scontrol", "update", f"JobId={donor}", "NumNodes=0")
+
+    def absorb(self, job: int) -> None:
+        """Have the job count its new nodes."""
+        self.client.run("scontrol", "update", f"JobId={job}", "NumNodes=ALL")
+
+    def shrink(self, job: int, nodes: Iterable[str]) -> None:
+        """Leave a running job these of its nodes; steps on the others end."""
+        self.client.run("scontrol", "update", f"JobId={job}", f"NodeList={fold(nodes)}")
+
+    def reconfigure(self) -> None:
+        """Have slurmctld count anew who has nodes for himself.
+
+        After a job with whole nodes was shrunk, 22.05 counts it on its old node for ever: once the next
+        job there has ended, no other with whole nodes gets that node.
+        """
+        self.client.run("scontrol", "reconfigure")
+
+    def cancel(self, job: int) -> None:
+        """End a donor."""
+        self.client.run("scancel", str(job))
+
+    def requeue_and_hold(self, job: int) -> None:
+        """End all processes of a job and put it back, held."""
+        self.client.run("scontrol", "requeuehold", str(job))
+
+    def place(self, job: int, nodes: Iterable[str], reservation: str) -> None:
+        """Say where a pending job must start; no nodes: anywhere.
+
+        Of a running job the same words would take nodes away: it must be pending for sure.
+        """
+        self.client.run(
+            "scontrol", "update", f"JobId={job}", f"ReqNodeList={fold(nodes)}",
+            f"ReservationName={reservation}",
+        )  # fmt: skip
+
+    def release(self, job: int) -> None:
+        """Let a held job start."""
+        self.client.run("scontrol", "release", str(job))
+
+    def start_now(self, job: int) -> None:
+        """Spare a requeued job the two minutes that Slurm makes it wait."""
+        self.client.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def leave_reservation(self, job: int) -> None:
+        """Take a running job out of its reservation, which could not be deleted otherwise."""
+        self.client.run("scontrol", "update", f"JobId={job}", "ReservationName=")
+
+    def comment(self, job: int, text: str) -> None:
+        """Set the job's comment."""
+        self.client.run("scontrol", "update", f"JobId={job}", f"Comment={text}")
