@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _LENGTHS = struct.Struct("!II")
-_MOST = 64 * 2**20  # bytes of a part of a frame
+LONGEST = 64 * 2**20
 _MOST_FDS = 4
 _LONGEST_PATH = 100  # sun_path holds 108 bytes with its end
 
@@ -46,7 +46,9 @@ class Message:
 class Channel:
     """One end of a connection. One thread receives; any may send."""
 
-    def __init__(self, connection: socket.socket, send_timeout_s: float = 30.0) -> None:
+    def __init__(self, connection: socket.socket, send_timeout_s: float = 30.0, most: int = LONGEST) -> None:
+        """``most``: bytes of a part of a frame that are taken in."""
+        self.most = most
         self._socket = connection
         self._socket.setblocking(False)
         self._send_timeout_s = send_timeout_s
@@ -86,7 +88,7 @@ class Channel:
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         while (message := self._take()) is None:
             left = None if ends is None else max(0.0, ends - time.monotonic())
-            if not _readable(self._socket, left):
+            if not _ready(self._socket, select.POLLIN, left):
                 return None
             self._fill()
         return message
@@ -105,7 +107,7 @@ class Channel:
                 return int(send())
             except BlockingIOError:
                 left = ends - time.monotonic()
-                if left <= 0 or not select.select([], [self._socket], [], left)[1]:
+                if left <= 0 or not _ready(self._socket, select.POLLOUT, left):
                     raise TimeoutError("the other end takes nothing") from None
 
     def _fill(self) -> None:
@@ -127,7 +129,7 @@ class Channel:
         if len(self._buffer) < _LENGTHS.size:
             return None
         text, blob = _LENGTHS.unpack_from(self._buffer)
-        if text > _MOST or blob > _MOST:
+        if text > self.most or blob > self.most:
             raise Closed("a frame is too long")
         end = _LENGTHS.size + text + blob
         if len(self._buffer) < end:
@@ -146,10 +148,11 @@ class Channel:
         return Message(body, rest, tuple(fds))
 
 
-def _readable(connection: socket.socket, timeout_s: float | None) -> bool:
+def _ready(connection: socket.socket, event: int, timeout_s: float | None) -> bool:
+    """By poll: select() takes no descriptor above 1023, and a training process has many."""
     poller = select.poll()
     try:
-        poller.register(connection, select.POLLIN)
+        poller.register(connection, event)
     except (OSError, ValueError) as error:
         raise Closed(str(error)) from error
     return bool(poller.poll(None if timeout_s is None else timeout_s * 1_000))

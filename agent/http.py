@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -37,10 +39,9 @@ def make_app(node: Node, doorkeeper: Doorkeeper) -> Flask:
     @app.before_request
     def authenticate() -> None:
         if request.path not in OPEN:
-            target = request.full_path if request.query_string else request.path
-            raw = request.environ.get("RAW_TARGET") or target
+            target = str(request.environ["REQUEST_URI"])  # as it was sent: `path` has its escapes undone
             doorkeeper.check(
-                request.headers.get("Authorization", ""), request.method, raw, request.get_data()
+                request.headers.get("Authorization", ""), request.method, target, request.get_data()
             )
 
     app.register_error_handler(Refused, lambda error: _refusal(node, error))
@@ -141,10 +142,12 @@ def _waited(node: Node, ledger: Any, its_id: str, waiters: threading.BoundedSema
 
 def _number(name: str, default: float) -> float:
     text = request.args.get(name)
-    try:
-        return default if text is None else float(text)
-    except ValueError:
-        raise Refused(f"query parameter {name} must be a number, got {text!r}") from None
+    if text is None:
+        return default
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise Refused(f"query parameter {name} must be a number, got {text[:80]!r}")
 
 
 def _json(document: Any, status: int = 200) -> Response:

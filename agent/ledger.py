@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from monkeytree.errors import InvalidDocument
+from monkeytree.limits import NAME_MESSAGE, is_name
 from monkeytree.wire.agent_schemas import read_document
 from monkeytree.wire.agents import MoveRequest, MoveStatus, PauseRequest, PauseStatus, Phase, dump
 
 from .journal import Journal
-from .problems import Conflict, NotFound, StaleEpoch
+from .logs import logger
+from .problems import Conflict, NotFound, Refused, StaleEpoch
 
 Req = TypeVar("Req", MoveRequest, PauseRequest)
 Stat = TypeVar("Stat", MoveStatus, PauseStatus)
+
+log = logger(__name__)
 
 
 class Fences:
@@ -48,6 +53,7 @@ class Entry(Generic[Req, Stat]):
 
     request: Req
     status: Stat
+    made_at: float = field(default_factory=time.monotonic)
 
 
 class Ledger(Generic[Req, Stat]):
@@ -68,9 +74,12 @@ class Ledger(Generic[Req, Stat]):
         self._on_change: Callable[[str, Entry[Req, Stat]], None] = on_change
         self._entries: dict[str, Entry[Req, Stat]] = {}
         for its_id, request, status in journal.read(kind):
-            self._entries[its_id] = Entry(
-                read_document(request_class, request), read_document(status_class, status)
-            )
+            try:
+                read = Entry(read_document(request_class, request), read_document(status_class, status))
+            except InvalidDocument as error:  # of another release: no reason not to start
+                log.error("journal entry left out", kind=kind, id=its_id, why=str(error))
+            else:
+                self._entries[its_id] = read
 
     def __iter__(self) -> Iterator[tuple[str, Entry[Req, Stat]]]:
         return iter(list(self._entries.items()))
@@ -87,7 +96,10 @@ class Ledger(Generic[Req, Stat]):
 
         Raises:
             Conflict: it was made with another body.
+            Refused: nothing can have that id.
         """
+        if not is_name(its_id):
+            raise Refused(f"the id of a {self.kind} {NAME_MESSAGE}, got {its_id[:200]!r}")
         entry = self._entries.get(its_id)
         if entry is not None and entry.request != request:
             raise Conflict(f"{self.kind} {its_id!r} was made with another body: take another id")
@@ -99,6 +111,28 @@ class Ledger(Generic[Req, Stat]):
         self._entries[its_id] = entry
         self._write(its_id, entry)
         return entry
+
+    def supersede(self, job: str, epoch: int) -> None:
+        """What an earlier epoch of the job has made and not begun is off: the fence lets nobody begin it."""
+        for its_id, entry in self:
+            if entry.status.state == "NEW" and entry.request.job == job and entry.request.epoch < epoch:
+                self.change(its_id, state="ABORTED", error=error_of("superseded", f"epoch {epoch} has come"))
+
+    def sweep(self) -> None:
+        """What was made and not begun for long is off: its controller is gone, and it must not bar others."""
+        now = time.monotonic()
+        for its_id, entry in self:
+            limits = entry.request.deadlines
+            longest = 2 * limits.prepare_s + limits.arm_s + limits.pause_s
+            if entry.status.state == "NEW" and now - entry.made_at > longest:
+                error = error_of("abandoned", f"nobody went on with it for {longest:g} s")
+                self.change(its_id, state="ABORTED", error=error)
+
+    def forget(self, before: float) -> None:
+        """Drop what came to its end before that Unix time."""
+        for its_id, entry in self:
+            if entry.status.final and entry.status.phases and entry.status.phases[-1].started_at < before:
+                del self._entries[its_id]
 
     def change(self, its_id: str, **told: Any) -> Stat:
         """Write down how it stands now; whoever waits for it wakes. A final one stays as it is."""

@@ -19,12 +19,17 @@ from monkeytree.errors import MonkeyTreeError
 
 from .announce import Announcer
 from .auth import Doorkeeper
-from .http import MAX_WAITERS, make_app
+from .http import MAX_BODY_BYTES, MAX_WAITERS, make_app
 from .logs import configure_logs, logger
 from .node import Node
 from .options import Options
 
 _THREADS = MAX_WAITERS + 8
+#: The application words the refusal of what is a little too long; longer bodies are not even taken in,
+#: as nobody has said yet who sends them.
+_LONGEST_BODY = 2 * MAX_BODY_BYTES
+#: Callers that say nothing must not keep others out.
+_CONNECTIONS, _IDLE_S = 1_000, 30
 
 
 class BadOption(MonkeyTreeError):
@@ -53,8 +58,10 @@ class Agent:
         self.node = Node(options)
         app = make_app(self.node, Doorkeeper(options.secret, options.node))
         made = create_server(
-            app, host=host.strip("[]"), port=int(port), threads=_THREADS, ident="monkeytree-agent"
-        )
+            app, host=host.strip("[]"), port=int(port), threads=_THREADS, ident="monkeytree-agent",
+            max_request_body_size=_LONGEST_BODY, connection_limit=_CONNECTIONS, channel_timeout=_IDLE_S,
+            asyncore_use_poll=True,
+        )  # fmt: skip
         self._server = cast(Any, made)  # its type differs with the number of addresses
         named = f"[{options.host}]" if ":" in options.host else options.host
         self.url = f"http://{named}:{self._server.effective_port}"

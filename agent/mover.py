@@ -9,6 +9,7 @@ state has one owner. Blocking work (connecting, the transfer) is done by threads
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -26,15 +27,18 @@ from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire import agents
 from monkeytree.wire.agents import restore_move
 
+from .arena import Arena
 from .channel import Channel, Closed, Message, accept_local, listen_local
 from .faults import Faults
 from .standby import STANDBY_VARIABLE
+from .transfer import Sent
 from .transports import make_transport
 from .transports.transport import Transport, TransportOptions
 
 MOVE_STATES: tuple[str, ...] = agents.MOVE_STATES
 LINGER_S = 1.0
 """How long a mover at its end stays, for the agent and its peer to hear of it."""
+AGAIN_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,10 @@ class Mover:
         self.faults = Faults(config.faults)
         self.peer: Channel | None = None
         self.transport: Transport | None = None
+        self.connected = False
+        self.arena: Arena | None = None
+        self.state: Message | None = None
+        """The worker's offer, or word of it: its blob is the extras."""
         self.deadline = time.monotonic() + self.request.deadlines.prepare_s
         self.deadline_code = "prepare_timeout"
         self._agents: list[Channel] = []
@@ -138,6 +146,8 @@ class Mover:
                 last["seconds"] = round(now - last["started_at"], 6)
             self.progress.phases.append({"name": state, "started_at": now, "seconds": None})
         self.progress.state = state
+        if state == "PREPARED":  # the other side, and the pause's other moves, may need as long again
+            self.wait_until(2 * self.request.deadlines.prepare_s, "prepare_timeout")
         self.tell_agent(**told)
         self.faults.hold(state)
 
@@ -155,8 +165,9 @@ class Mover:
         status = dict(vars(self.progress))
         path = Path(self.config.state_file)
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(status), "utf-8")
-        fresh.replace(path)
+        with contextlib.suppress(OSError):  # a full disk must not cost the state that we hold
+            fresh.write_text(json.dumps(status), "utf-8")
+            fresh.replace(path)
         for channel in list(self._agents):
             try:
                 channel.send("status", status=status)
@@ -204,6 +215,37 @@ class Mover:
         )
         self.transport = make_transport(self.request.transport, options, self.request.role == "destination")
         return self.transport
+
+    def tell_transport(self) -> None:
+        """Tell the other side how to reach our transport."""
+        assert self.transport is not None
+        self.tell_peer("transport", described=base64.b64encode(self.transport.describe()).decode())
+
+    def connect(self, described: bytes) -> None:
+        """Connect to the transport of the other side; ``connected`` comes as an event."""
+        assert self.transport is not None
+        transport = self.transport
+
+        def connect() -> dict[str, Any]:
+            transport.connect(described, self.config.chunk_timeout_s)
+            return {}
+
+        self.work("connected", connect)
+
+    def transfer(self, done: str, carry: Callable[[Transport, memoryview, float], Sent]) -> None:
+        """Have the state carried over, as soon as it and the wire are there; ``done`` comes as an event."""
+        if self.state is None or not self.connected or self.reached("SENDING"):
+            return
+        self.enter("SENDING")
+        assert self.transport is not None
+        assert self.arena is not None
+        transport, memory = self.transport, self.arena.whole()
+
+        def transfer() -> dict[str, Any]:
+            carried = carry(transport, memory, self.config.chunk_timeout_s)
+            return {"bytes": carried.nbytes, "seconds": carried.seconds, "chunks": carried.chunks}
+
+        self.work(done, transfer)
 
     def spawn(self, command: tuple[str, ...], env: Mapping[str, str], home: bool) -> subprocess.Popen[bytes]:
         """Start the standby, in a session of its own: it outlives us."""
@@ -281,7 +323,11 @@ class Mover:
 
     def _accept(self) -> None:
         while True:
-            accepted = accept_local(self._server)
+            try:
+                accepted = accept_local(self._server)
+            except OSError:  # out of descriptors, say: that passes
+                time.sleep(AGAIN_S)
+                continue
             if accepted is not None:
                 self.listen_to("", *accepted)
 

@@ -11,14 +11,17 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from typing import Any
 
 from .arena import Arena, Layout
-from .channel import Channel, Closed, Message
-from .mover import Config, Event, Mover
+from .channel import LONGEST, Channel, Closed, Message
+from .mover import AGAIN_S, Config, Event, Mover
 from .transfer import receive
 
 _HELLO_S = 5.0
+_LONGEST_HELLO = 4 * 2**20  # with the layout of some 50,000 tensors
+_CALLERS = 16
 _GRACE_S = 2.0
 
 
@@ -28,16 +31,15 @@ class DestinationMover(Mover):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.token = secrets.token_urlsafe(32)
-        self.arena: Arena | None = None
         self.standby: Channel | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self.expected: Layout | None = None
-        self.state: Message | None = None
-        self.connected = False
         self._welcome = threading.Lock()  # one caller gets in, once
+        self._callers = threading.BoundedSemaphore(_CALLERS)
 
     def begin(self) -> None:
-        listener = socket.create_server((self.config.host, 0))
+        family = socket.AF_INET6 if ":" in self.config.host else socket.AF_INET
+        listener = socket.create_server((self.config.host, 0), family=family)
         self.progress.descriptor = {
             "move": self.config.id,
             "host": self.config.host,
@@ -102,8 +104,9 @@ class DestinationMover(Mover):
     def _standby(self, event: Event) -> None:
         message = event.message
         if message is None:
-            self.standby = None
-            self.fail("standby_failed", f"the standby went away; see {self.config.log}")
+            if event.channel is self.standby:  # not one that was never let in
+                self.standby = None
+                self.fail("standby_failed", f"the standby went away; see {self.config.log}")
         elif message.kind == "standby":
             if self.process is not None and os.getsid(event.pid) == self.process.pid:
                 self._arrived(event)  # it, or what it launched; nobody else's arena is written into
@@ -113,7 +116,9 @@ class DestinationMover(Mover):
     def _arrived(self, event: Event) -> None:
         assert event.message is not None
         self.standby = event.channel
-        self.arena = Arena.attach(event.message.fds[-1], Layout.read(event.message.body["layout"]))
+        layout = Layout.read(event.message.body["layout"])
+        # Faults one by one, as the bytes come, cost 0.3 s per GB of the pause; all at once 0.04 before.
+        self.arena = Arena.attach(event.message.fds[-1], layout, prefault=True)
         if self._differs():
             return
         transport = self.make_transport(self.token)
@@ -149,17 +154,31 @@ class DestinationMover(Mover):
 
     def _accept_peer(self, listener: socket.socket) -> None:
         while not self.final:
-            connection, _ = listener.accept()
-            threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # out of descriptors, say: that passes
+                time.sleep(AGAIN_S)
+                continue
+            if self._callers.acquire(blocking=False):
+                threading.Thread(target=self._hear, args=(connection,), name="greet", daemon=True).start()
+            else:
+                connection.close()
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            self._greet(connection)
+        finally:
+            self._callers.release()
 
     def _greet(self, connection: socket.socket) -> None:
-        """Let the one in who knows the token, once."""
-        channel = Channel(connection, self.config.chunk_timeout_s)
+        """Let the one in who knows the token, once. Until then nobody has much of our memory."""
+        channel = Channel(connection, self.config.chunk_timeout_s, _LONGEST_HELLO)
         with contextlib.suppress(Closed):
             hello = channel.receive(_HELLO_S)
             said = str(hello.body.get("token", "")) if hello is not None and hello.kind == "hello" else ""
             if hello is not None and hmac.compare_digest(said.encode(), self.token.encode()):
                 if self._welcome.acquire(blocking=False):
+                    channel.most = LONGEST
                     self.events.put(Event("peer", hello, channel))
                     self.listen_to("peer", channel)
                     return
@@ -182,7 +201,7 @@ class DestinationMover(Mover):
                 self.tell_peer("welcome", cold=not self.request.warm)
                 self._describe()
         elif message.kind == "transport":
-            self._connect(base64.b64decode(message.body["described"]))
+            self.connect(base64.b64decode(message.body["described"]))
         elif message.kind == "begin":
             self.state = message
             self.expected = Layout.read(message.body["layout"])
@@ -191,46 +210,22 @@ class DestinationMover(Mover):
             if not self._differs():
                 if self.process is None:
                     self._start_standby()
-                self._receive()
+                self.transfer("received", receive)
         elif message.kind == "failed" and not self.reached("DECIDED"):
             self.fail(str(message.body.get("code")), "the source says so")
 
     def _describe(self) -> None:
         """Tell the source where to write, once both it and the arena are here."""
         if self.peer is not None and self.transport is not None:
-            self.tell_peer("transport", described=base64.b64encode(self.transport.describe()).decode())
-
-    def _connect(self, described: bytes) -> None:
-        assert self.transport is not None
-        transport = self.transport
-
-        def connect() -> dict[str, Any]:
-            transport.connect(described, self.config.chunk_timeout_s)
-            return {}
-
-        self.work("connected", connect)
+            self.tell_transport()
 
     # -- the transfer -------------------------------------------------------------------------------------
-
-    def _receive(self) -> None:
-        if self.state is None or not self.connected or self.reached("SENDING"):
-            return
-        self.enter("SENDING")
-        assert self.transport is not None
-        assert self.arena is not None
-        transport, memory = self.transport, self.arena.whole()
-
-        def transfer() -> dict[str, Any]:
-            got = receive(transport, memory, self.config.chunk_timeout_s)
-            return {"bytes": got.nbytes, "seconds": got.seconds, "chunks": got.chunks}
-
-        self.work("received", transfer)
 
     def _work(self, message: Message) -> None:
         body = message.body
         if message.kind == "connected":
             self.connected = True
-            self._receive()
+            self.transfer("received", receive)
         elif message.kind == "received":
             self._verified(body)
         elif message.kind == "failed" and not self.reached("VERIFIED"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import signal
 import socket
+import subprocess
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +17,8 @@ from .channel import Channel, Closed, Message
 from .mover import Config, Event, Mover
 from .transfer import send
 
+_START_S = 5.0
+"""How long a worker that comes before the word to start waits for it: they come on two connections."""
 _RETURN_EARLY = 0.8
 """Share of the pause after which a parked state that nobody fetched goes home."""
 
@@ -24,16 +28,17 @@ class SourceMover(Mover):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.arena: Arena | None = None
         self.worker: Channel | None = None
-        self.state: Message | None = None
-        """The worker's offer: its blob is the extras."""
+        self.early: Event | None = None
         self.paused_at = 0.0
         self.token = ""
-        self.connected = False
         self.command: tuple[str, ...] = ()
         self.env: Mapping[str, str] = {}
         self.returning = False
+        self.home_by = 0.0
+        self.home: subprocess.Popen[bytes] | None = None
+        self.arrived = False
+        """Whether the successor at home has the state."""
 
     def begin(self) -> None:
         self.enter("PREPARING")
@@ -49,13 +54,17 @@ class SourceMover(Mover):
         elif event.who == "standby":
             self._standby(event)
         elif event.who == "exit" and self.returning and not self.final:
-            self.abort("standby_failed", "the worker could not be started at home again")
+            self._stranded("it ended")
         elif event.who == "work" and message is not None:
             self._work(message)
 
     def fail(self, code: str, message: str) -> None:
         """Before the decision: tell the worker, which has the job abort; a parked state goes home."""
         self.tell_peer("failed", code=code)
+        if self.returning:
+            if time.monotonic() >= self.home_by:
+                self._stranded("it did not come up, or not back into its group, in time")
+            return
         if self.progress.parked:
             self._go_home(code, message)
             return
@@ -74,7 +83,7 @@ class SourceMover(Mover):
             self.command = tuple(message.body.get("standby_command", ()))
             self.env = message.body.get("standby_env", {})
             if self.arena is None:
-                self.arena = _attach(message)
+                self.arena = _attach(message, prefault=True)
             if message.body.get("descriptor"):
                 self._call(message.body["descriptor"])
             elif self.request.staged:
@@ -83,6 +92,8 @@ class SourceMover(Mover):
             if self.progress.state == "PREPARED":
                 self.enter("ARMED")
                 self.wait_until(self.request.deadlines.arm_s + self.request.deadlines.pause_s, "arm_timeout")
+                if self.early is not None:
+                    self._offered(self.early)
             elif self.progress.parked and message.body.get("descriptor") and self.peer is None:
                 self._call(message.body["descriptor"])
         elif message.kind == "abort":
@@ -120,6 +131,10 @@ class SourceMover(Mover):
         assert event.message is not None
         assert event.channel is not None
         self.worker = event.channel
+        if self.progress.state == "PREPARED" and self.early is None:
+            self.early = event
+            self.wait_until(_START_S, "not_armed")
+            return
         if self.progress.state != "ARMED" or self.arena is None:
             event.channel.send("failed", code="not_armed", message=f"the move is {self.progress.state}")
             return
@@ -204,13 +219,8 @@ class SourceMover(Mover):
         began = time.monotonic()
         transport.register(self.arena.whole())
         self.progress.figures["register_s"] = time.monotonic() - began
-        self.tell_peer("transport", described=base64.b64encode(transport.describe()).decode())
-
-        def connect() -> dict[str, Any]:
-            transport.connect(described, self.config.chunk_timeout_s)
-            return {}
-
-        self.work("connected", connect)
+        self.tell_transport()
+        self.connect(described)
 
     # -- the transfer -------------------------------------------------------------------------------------
 
@@ -221,26 +231,12 @@ class SourceMover(Mover):
         elapsed_s = time.monotonic() - self.paused_at
         layout = self.state.body["layout"]
         self.peer.send("begin", self.state.blob, (), elapsed_s=elapsed_s, layout=layout, **self._about())
-        self._send()
+        self.transfer("sent", send)
 
     def _about(self) -> dict[str, Any]:
         """What the successor needs to know besides the state."""
         assert self.state is not None
         return {name: self.state.body.get(name) for name in ("step", "pause", "orders", "identity")}
-
-    def _send(self) -> None:
-        if self.state is None or not self.connected or self.reached("SENDING"):
-            return
-        self.enter("SENDING")
-        assert self.transport is not None
-        assert self.arena is not None
-        transport, memory = self.transport, self.arena.whole()
-
-        def transfer() -> dict[str, Any]:
-            sent = send(transport, memory, self.config.chunk_timeout_s)
-            return {"bytes": sent.nbytes, "seconds": sent.seconds, "chunks": sent.chunks}
-
-        self.work("sent", transfer)
 
     def _work(self, message: Message) -> None:
         body = message.body
@@ -248,7 +244,7 @@ class SourceMover(Mover):
             self.connected = True
             if self.progress.state == "PREPARING":
                 self.enter("PREPARED")
-            self._send()
+            self.transfer("sent", send)
         elif message.kind == "sent":
             self.progress.figures["chunks"] = body["chunks"]
             self.tell_agent(bytes_sent=body["bytes"], wire_s=body["seconds"])
@@ -257,16 +253,29 @@ class SourceMover(Mover):
 
     # -- a parked state that goes home --------------------------------------------------------------------
 
+    def _back_within(self, seconds: float) -> None:
+        """The peer may change the deadline meanwhile, but not how long we wait for the successor at home."""
+        self.home_by = time.monotonic() + seconds
+        self.wait_until(seconds, "standby_failed")
+
     def _go_home(self, code: str, message: str) -> None:
-        if self.returning:
-            return
         self.returning = True
         self.tell_agent(error={"code": "returned", "message": f"{code}: {message}"})
-        self.wait_until(self.request.deadlines.prepare_s, "standby_failed")
+        self._back_within(self.request.deadlines.prepare_s)
         if not self.command:
-            self.abort("standby_failed", "the worker told no standby_command: its state cannot go home")
+            self._stranded("the worker told no standby_command")
             return
-        self.spawn(self.command, self.env, home=True)
+        try:
+            self.home = self.spawn(self.command, self.env, home=True)
+        except OSError as error:
+            self._stranded(f"cannot start {self.command[0]!r}: {error}")
+
+    def _stranded(self, why: str) -> None:
+        """The state cannot go home: the worker is lost, and that must be seen."""
+        if self.home is not None and not self.arrived:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.home.pid, signal.SIGKILL)
+        self.abort("standby_failed", f"the worker could not be started at home again: {why}")
 
     def _standby(self, event: Event) -> None:
         """The worker's successor at home: it gets the parked state."""
@@ -274,20 +283,21 @@ class SourceMover(Mover):
         if message is None or self.state is None or self.arena is None or event.channel is None:
             return
         if message.kind == "standby":
-            home = _attach(message)
+            home = _attach(message, prefault=True)
             if home.layout() != self.arena.layout():
                 self.abort("standby_failed", "the successor at home lays its arena out otherwise")
                 return
             home.whole()[:] = self.arena.whole()
             elapsed_s = time.monotonic() - self.paused_at
             event.channel.send("state", self.state.blob, (), elapsed_s=elapsed_s, **self._about())
-            self.wait_until(2 * self.request.deadlines.first_iteration_s, "standby_failed")
+            self.arrived = True
+            self._back_within(2 * self.request.deadlines.first_iteration_s)
         elif message.kind == "outcome" and message.body.get("outcome") in ("returned", "released"):
             self.abort("returned", (self.progress.error or {}).get("message", "the state went home"))
         elif message.kind == "outcome":
             self.enter("RELEASED", parked=False)  # it had landed after all
 
 
-def _attach(message: Message) -> Arena:
+def _attach(message: Message, *, prefault: bool = False) -> Arena:
     """The arena that came with a message."""
-    return Arena.attach(message.fds[-1], Layout.read(message.body["layout"]))
+    return Arena.attach(message.fds[-1], Layout.read(message.body["layout"]), prefault=prefault)

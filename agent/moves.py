@@ -74,6 +74,7 @@ class Moves:
             raise TransportUnavailable(str(error)) from None
         if request.role == "source":
             self._worker_of(request)
+        self.ledger.supersede(request.job, request.epoch)
         self._admit(request)
         status = MoveStatus(
             id=move_id, epoch=request.epoch, job=request.job, group=request.group, rank=request.rank,
@@ -92,7 +93,11 @@ class Moves:
         worker = self._worker_of(request) if request.role == "source" else None
         status = self.ledger.change(move_id, state="PREPARING")
         link = MoverLink(self._config(move_id, request), None)
-        link.process = start_mover(link.config)
+        try:
+            link.process = start_mover(link.config)
+        except OSError as error:
+            lost = error_of("mover_lost", f"no mover could be started: {error}")
+            return self.ledger.change(move_id, state="ABORTED", error=lost)
         self._links[move_id] = link
         order: dict[str, Any] = {"descriptor": command.descriptor}
         fds: tuple[int, ...] = ()
@@ -284,11 +289,11 @@ class Moves:
         """Raises MovesFull or ArenaFull."""
         open_moves = [entry for _, entry in self.ledger if not entry.status.final]
         same = [entry for entry in open_moves if entry.request.role == request.role]
-        pauses = {(entry.request.job, entry.request.epoch) for entry in same}
+        parties = {_party(entry.request) for entry in same}
         most = self._options.max_sources if request.role == "source" else self._options.max_destinations
-        if len(pauses | {(request.job, request.epoch)}) > most:
+        if len(parties | {_party(request)}) > most:
             raise MovesFull(
-                f"{len(pauses)} pauses have moves here as {request.role}, the limit is {most}",
+                f"{len(parties)} executions have moves here as {request.role}, the limit is {most}",
                 retry_after_s=_RETRY_S,
             )
         keeps = [e for e in open_moves if e.request.role == "destination" or e.request.staged]
@@ -299,3 +304,8 @@ class Moves:
                 f"{wanted:,} bytes on top of {used:,} exceed the {self._arena_bytes:,} of this node",
                 retry_after_s=_RETRY_S,
             )
+
+
+def _party(request: MoveRequest) -> str:
+    """Whose move it is, as the limits count: jobs of one execution that change places come together."""
+    return request.execution_id or f"{request.epoch} {request.job}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from monkeytree.wire.agents import (
     WorkerStatus,
 )
 
-from .channel import Channel, Closed, accept_local, listen_local
+from .channel import Channel, Closed, Message, accept_local, listen_local
 from .journal import Journal
 from .ledger import Entry, Fences, Ledger
 from .logs import logger
@@ -40,6 +41,8 @@ from .transports import available
 _SWEEP_S = 0.5
 _KEEP_S = 7 * 86_400.0
 _HELLO_S = 10.0
+_AGAIN_S = 0.5
+_TIDY_S = 3_600.0
 
 log = logger(__name__)
 
@@ -51,6 +54,7 @@ class Node:
         """Opens the journal and the socket, and takes up what an agent before this one left."""
         self.options = options
         options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options.data.chmod(0o700)  # the journal has the environments of workers, and tokens of moves
         self.journal = Journal(options.data / "journal.sqlite")
         self.journal.forget(time.time() - _KEEP_S)
         _sweep_files(options.data / "moves", time.time() - _KEEP_S)
@@ -59,9 +63,12 @@ class Node:
         self.metrics.starts.set(self.epoch)
         self.changed = threading.Condition(threading.RLock())
         self.published = None if options.public is None else Published(options.public)
+        if self.published is not None:
+            self.published.sweep()
         self.routes = Routes(options.data, self.published)
         self.registry = Registry()
         self._logged: dict[str, str] = {}
+        self._refused: tuple[int, str] = (0, "")
         fences = Fences(self.journal)
         moves = Ledger("move", MoveRequest, MoveStatus, self.journal, self.changed, self._move_changed)
         pauses = Ledger("pause", PauseRequest, PauseStatus, self.journal, self.changed, self._pause_changed)
@@ -160,8 +167,10 @@ class Node:
         while not self._stopping.is_set():
             try:
                 accepted = accept_local(self._server)
-            except OSError:
-                return
+            except OSError as error:
+                if not self._stopping.wait(_AGAIN_S):  # out of descriptors, say: that passes
+                    log.warning("cannot accept workers", why=str(error))
+                continue
             if accepted is not None:
                 threading.Thread(target=self._serve, args=accepted, name="worker", daemon=True).start()
 
@@ -171,6 +180,7 @@ class Node:
         try:
             hello = channel.receive(_HELLO_S)
             if hello is None or hello.kind != "register":
+                _drop(hello)
                 raise Closed("it did not register")
             with self.changed:
                 worker = self.registry.register(hello, channel, pid)
@@ -178,13 +188,17 @@ class Node:
                 self.changed.notify_all()
             log.info("worker registered", job=worker.job, member=worker.member, pid=pid)
             while (message := channel.receive(None)) is not None:
+                _drop(message)
                 with self.changed:
                     if self._stopping.is_set():
                         return
                     self.registry.hear(worker, message)
         except Closed as error:
-            if worker is None:
+            if worker is None and self._refused != (pid, str(error)):  # it tries again each second
+                self._refused = (pid, str(error))
                 log.warning("worker refused", pid=pid, why=str(error))
+        except Exception as error:  # what one worker says must not end more than its connection
+            log.error("worker failed", pid=pid, exc_info=error)
         finally:
             with self.changed:
                 if worker is not None and worker.channel is channel:
@@ -192,13 +206,38 @@ class Node:
             channel.close()
 
     def _sweep(self) -> None:
+        tidied = time.monotonic()
         while not self._stopping.wait(_SWEEP_S):
-            with self.changed:
-                if self._stopping.is_set():
-                    return
-                self.registry.sweep()
-                self.pauses.sweep()
-                self.metrics.workers.set(len(list(self.registry)))
+            try:
+                with self.changed:
+                    if self._stopping.is_set():
+                        return
+                    self.registry.sweep()
+                    self.moves.ledger.sweep()
+                    self.pauses.ledger.sweep()
+                    self.pauses.sweep()
+                    self.metrics.workers.set(len(list(self.registry)))
+                    if time.monotonic() - tidied > _TIDY_S:
+                        tidied = time.monotonic()
+                        self._tidy()
+            except Exception as error:  # a full disk, say: the next round may do better
+                log.error("sweep failed", exc_info=error)
+
+    def _tidy(self) -> None:
+        """Forget what ended long ago."""
+        before = time.time() - _KEEP_S
+        self.journal.forget(before)
+        for ledger in (self.moves.ledger, self.pauses.ledger):
+            ledger.forget(before)
+        _sweep_files(self.options.data / "moves", before)
+        if self.published is not None:
+            self.published.sweep()
+
+
+def _drop(message: Message | None) -> None:
+    """Close the descriptors of a message that has no use for any."""
+    for fd in () if message is None else message.fds:
+        os.close(fd)
 
 
 def _sweep_files(folder: Path, before: float) -> None:

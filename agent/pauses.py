@@ -35,7 +35,7 @@ class Pauses:
         self._registry = registry
         self._fences = fences
         self._heard: dict[str, dict[str, Mapping[str, Any]]] = {}
-        self._missed: dict[str, float] = {}
+        self._missed: dict[tuple[str, str], float] = {}
 
     # -- calls, each under the node's lock ------------------------------------------------------------------
 
@@ -49,6 +49,7 @@ class Pauses:
         known = self.ledger.known(pause_id, request)
         if known is not None:
             return known.status, False
+        self.ledger.supersede(request.job, request.epoch)
         for other_id, other in self.ledger:
             if (other.request.job, other.request.epoch) == (request.job, request.epoch):
                 raise Conflict(f"epoch {request.epoch} of job {request.job!r} is that of pause {other_id!r}")
@@ -142,14 +143,14 @@ class Pauses:
                     told = {"state": status.state, "decision": decision, "error": status.error}
                     heard[member] = {**last, **told}
                 return
-        since = self._missed.setdefault(member, time.monotonic())
+        since = self._missed.setdefault((request.job, member), time.monotonic())
         if time.monotonic() - since > _RETURN_S:
             error = error_of("worker_lost", f"rank {member} is not here any more")
             heard[member] = {**last, "state": "ABORTED", "error": error}
 
     def on_registered(self, worker: LocalWorker) -> None:
         """A rank has come back: one that never heard of an armed pause is armed now."""
-        self._missed.pop(worker.member, None)
+        self._missed.pop((worker.job, worker.member), None)
         for pause_id, entry in self.ledger:
             epoch = entry.request.epoch
             unheard = epoch not in worker.reports and worker.page.armed != epoch

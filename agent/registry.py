@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from monkeytree.wire.agents import WorkerStatus
+from monkeytree.errors import MonkeyTreeError
+from monkeytree.wire.agent_schemas import read_document
+from monkeytree.wire.agents import WorkersAnswer, WorkerStatus, dump
 
 from .arena import Layout
 from .channel import Channel, Closed, Message
@@ -55,7 +57,9 @@ class LocalWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process is there; of one in another container only its connection tells."""
+        if self.pid == 0:
+            return self.channel is not None
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
@@ -112,21 +116,15 @@ class Registry:
         Raises:
             Closed: what it said cannot be right.
         """
-        try:
-            page_fd, arena_fd = message.fds
-            layout = Layout.read(message.body["layout"])
-            reports = {int(report["epoch"]): report for report in message.body.get("reports", ())}
-            key = (str(message.body["job"]), str(message.body["group"]), int(message.body["rank"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise Closed(f"a registration that cannot be right: {error!r}") from None
-        worker = LocalWorker(message.body, pid, Page(page_fd), arena_fd, layout, channel, reports)
-        old = self._workers.pop((*key[:2], key[2]), None)
+        worker = _read(message, channel, pid)
+        key = (worker.job, str(worker.identity["group"]), int(worker.identity["rank"]))
+        old = self._workers.pop(key, None)
         if old is not None:
             if old.pid != pid:
                 self.on_gone(old)
             old.release()
         self._workers[key] = worker
-        for report in reports.values():
+        for report in worker.reports.values():
             self.on_report(worker, report)
         return worker
 
@@ -171,3 +169,22 @@ class Registry:
         """As :meth:`find`, and also where the rank has left already."""
         group, _, rank = member.rpartition("/")
         return self._workers.get((job, group, int(rank)))
+
+
+def _read(message: Message, channel: Channel, pid: int) -> LocalWorker:
+    """The worker that a registration tells of; its descriptors are closed where it tells of none.
+
+    Raises:
+        Closed: what it says cannot be right, or could not be listed: that would hide the node's others too.
+    """
+    try:
+        page_fd, arena_fd = message.fds
+        layout = Layout.read(message.body["layout"])
+        reports = {int(report["epoch"]): report for report in message.body.get("reports", ())}
+        worker = LocalWorker(message.body, pid, Page(page_fd), arena_fd, layout, channel, reports)
+        read_document(WorkersAnswer, dump(WorkersAnswer("-", 0, (worker.status(),))))
+    except (ValueError, KeyError, TypeError, OSError, MonkeyTreeError) as error:
+        for fd in message.fds:
+            os.close(fd)
+        raise Closed(f"a registration that cannot be right: {error!r}") from None
+    return worker

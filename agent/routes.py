@@ -62,13 +62,15 @@ class Routes:
 
 
 def lines(table: RouteTable) -> str:
-    """``srcIP,dstIP=port,port`` a line, ports in the order of the routes."""
+    """``srcIP,dstIP=port,port`` a line, in the order of the routes; IPv4 only: readers know no other."""
     ports: dict[tuple[str, str], list[str]] = {}
     for route in table.routes:
         listed = ports.setdefault((route.src_ip, route.dst_ip), [])
         if len(listed) < _MOST_PORTS:  # twice the same, too: the ring's number is the place in the list
             listed.append(str(route.port))
-    return "".join(f"{src},{dst}={','.join(listed)}\n" for (src, dst), listed in ports.items())
+    return "".join(
+        f"{src},{dst}={','.join(listed)}\n" for (src, dst), listed in ports.items() if ":" not in src
+    )
 
 
 def _replace(path: Path, text: str) -> None:

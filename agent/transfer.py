@@ -2,7 +2,7 @@
 
 xxh3_128 detects corruption (18 GB/s a core); against an attacker stand the token and the network. The hash
 of a chunk follows it as a notification, so the destination hashes chunk i while i + 1 arrives: after the
-last byte one chunk is left to check.
+last byte one chunk is left to check. A transport that touches the bytes anyway hashes them itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xxhash
 
 from monkeytree.errors import MonkeyTreeError
 
-from .transports.transport import Transport, TransportRefused, TransportTimeout
+from .transports.transport import HashingTransport, Transport, TransportRefused, TransportTimeout
 
 CHUNK = 8 * 2**20
 _THREADS = 2
@@ -54,6 +54,20 @@ def send(transport: Transport, memory: memoryview, timeout_s: float, size: int =
     """
     began = time.monotonic()
     ranges = list(chunks(len(memory), size))
+    if isinstance(transport, HashingTransport):
+        for offset, length in ranges:
+            token, digest = transport.write_hashed(offset, offset, length)
+            _settle(transport, (token, offset, length), digest, timeout_s)
+    else:
+        _send_beside_hashing(transport, memory, ranges, timeout_s)
+    transport.notify(b"end %d" % len(ranges), timeout_s)
+    return Sent(len(memory), len(ranges), time.monotonic() - began)
+
+
+def _send_beside_hashing(
+    transport: Transport, memory: memoryview, ranges: list[tuple[int, int]], timeout_s: float
+) -> None:
+    """Chunks are hashed by threads of their own while others are on the wire."""
     depth = getattr(transport, "depth", _DEPTH)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hash") as pool:
         hashes: deque[Future[str]] = deque()
@@ -64,11 +78,9 @@ def send(transport: Transport, memory: memoryview, timeout_s: float, size: int =
                 hashes.append(pool.submit(_digest, memory, *following))
             pending.append((transport.write(offset, offset, length), offset, length))
             if len(pending) >= depth:
-                _settle(transport, pending.popleft(), hashes.popleft(), timeout_s)
+                _settle(transport, pending.popleft(), hashes.popleft().result(), timeout_s)
         while pending:
-            _settle(transport, pending.popleft(), hashes.popleft(), timeout_s)
-    transport.notify(b"end %d" % len(ranges), timeout_s)
-    return Sent(len(memory), len(ranges), time.monotonic() - began)
+            _settle(transport, pending.popleft(), hashes.popleft().result(), timeout_s)
 
 
 def receive(transport: Transport, memory: memoryview, timeout_s: float) -> Sent:
@@ -80,7 +92,7 @@ def receive(transport: Transport, memory: memoryview, timeout_s: float) -> Sent:
     """
     began = time.monotonic()
     checks: list[Future[None]] = []
-    covered = 0
+    covered = count = 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hash") as pool:
         while True:
             notes = transport.notifications(timeout_s)
@@ -88,24 +100,27 @@ def receive(transport: Transport, memory: memoryview, timeout_s: float) -> Sent:
                 raise TransportTimeout(f"the source sent nothing for {timeout_s:g} s")
             for note in notes:
                 if note.startswith(b"end "):
-                    _complete(int(note[4:]), len(checks), covered, len(memory))
+                    _complete(int(note[4:]), count, covered, len(memory))
                     for check in checks:
                         check.result()
-                    return Sent(covered, len(checks), time.monotonic() - began)
+                    return Sent(covered, count, time.monotonic() - began)
                 offset, length, digest = _read(note, covered, len(memory))
                 covered += length
-                checks.append(pool.submit(_check, memory, offset, length, digest))
+                count += 1
+                landed = transport.landed(offset, length) if isinstance(transport, HashingTransport) else None
+                if landed is not None:
+                    _compare(landed, offset, length, digest)
+                else:
+                    checks.append(pool.submit(_check, memory, offset, length, digest))
 
 
-def _settle(
-    transport: Transport, posted: tuple[int, int, int], digest: Future[str], timeout_s: float
-) -> None:
+def _settle(transport: Transport, posted: tuple[int, int, int], digest: str, timeout_s: float) -> None:
     token, offset, length = posted
     ends = time.monotonic() + timeout_s
     while not transport.poll(token, 0.1):
         if time.monotonic() > ends:
             raise TransportTimeout(f"a write of {length:,} bytes was not done within {timeout_s:g} s")
-    transport.notify(b"%d %d %s" % (offset, length, digest.result().encode()), timeout_s)
+    transport.notify(b"%d %d %s" % (offset, length, digest.encode()), timeout_s)
 
 
 def _read(note: bytes, covered: int, nbytes: int) -> tuple[int, int, str]:
@@ -131,7 +146,10 @@ def _digest(memory: memoryview, offset: int, length: int) -> str:
 
 
 def _check(memory: memoryview, offset: int, length: int, digest: str) -> None:
-    found = _digest(memory, offset, length)
+    _compare(_digest(memory, offset, length), offset, length, digest)
+
+
+def _compare(found: str, offset: int, length: int, digest: str) -> None:
     if found != digest:
         raise CorruptChunk(
             f"{length:,} bytes at {offset:,} have the hash {found}, the source's have {digest}"

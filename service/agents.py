@@ -46,7 +46,7 @@ def announce_agent() -> Response:
         raise InvalidRequest([Offence("/url", str(error), said["url"])]) from None
     cluster = _cluster_of(desk, said)
     row, fresh = desk.store.agents.announce(
-        cluster, said["node"], url, said["epoch"], said.get("capabilities", {})
+        cluster, said["node"], url, said["epoch"], said.get("capabilities", {}), desk.settings.agent_gone_s
     )
     return json_answer(agent_document(row, gone=False), 201 if fresh else 200)
 

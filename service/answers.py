@@ -19,6 +19,11 @@ from .desk import Filed, the_desk
 RETRY_AFTER_S = 1
 
 
+def come_back(seated: bool) -> dict[str, str]:
+    """The headers that tell a caller who found no seat to come back."""
+    return {} if seated else {"Retry-After": str(RETRY_AFTER_S)}
+
+
 def json_answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """``document`` as JSON."""
     return _body(orjson.dumps(document), status, headers)
@@ -44,9 +49,7 @@ def filed_answer(filed: Filed, wait_s: float) -> Response:
     if wait_s > 0:
         waited = the_desk().wait(plan.id, wait_s, the_desk().store)
         plan, seated = waited.row, waited.seated
-    headers = {"Location": url_for("plans.getPlan", plan_id=plan.id)}
-    if not seated:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+    headers = {"Location": url_for("plans.getPlan", plan_id=plan.id), **come_back(seated)}
     receipt = {"snapshot_id": plan.snapshot_id, "plan_id": plan.id, "over": dict(filed.over)}
     if filed.receipt.created and (plan.state != "ready" or not wait_s):
         return json_answer(receipt, 202, headers)

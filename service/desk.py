@@ -17,8 +17,8 @@ from monkeytree.adapters.documents import parse_utc
 from monkeytree.adapters.errors import UnknownPlan
 from monkeytree.adapters.leased import Leased, Row
 from monkeytree.adapters.notify import Announcer, Notifier
-from monkeytree.adapters.queue import ExecuteQueue, SolveQueue, ValidateQueue
-from monkeytree.adapters.rows import PlanRow, Receipt, SnapshotRow
+from monkeytree.adapters.queue import ExecuteQueue, SolveQueue, TaskQueue, ValidateQueue
+from monkeytree.adapters.rows import Receipt, SnapshotRow
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.errors import InvalidSnapshot, Offence
@@ -127,17 +127,18 @@ class Desk:
         """A place among those who wait; False when all are taken."""
         return self._notifier.seat()
 
-    def cancel(self, plan_id: str) -> PlanRow:
-        """End a queued or solving plan, its solver process too.
+    def cancel(self, its_id: str, rows: Leased[Row], queue: TaskQueue | None = None) -> Row:
+        """End queued work, or work that is being done; where ``queue`` is given, its processes too.
 
         Raises:
-            UnknownPlan: no such plan.
+            UnknownPlan, UnknownValidation, UnknownExecution: no such row.
             NotCancellable: it is at its end.
         """
-        plan = self.store.cancel(plan_id)
-        self.queue.revoke(plan_id)
-        self.ended(plan_id)
-        return plan
+        row = rows.cancel(its_id)
+        if queue is not None:
+            queue.revoke(its_id)
+        self.ended(its_id)
+        return row
 
     def ended(self, its_id: str) -> None:
         """Wake who waits for a plan or validation, here and in other processes."""

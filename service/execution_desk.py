@@ -1,4 +1,4 @@
-"""Executions behind the handlers: judge, file, rehearse, cancel."""
+"""Executions behind the handlers: judge, file, rehearse."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from monkeytree.adapters.executions import Order, Standing
 from monkeytree.adapters.executions_documents import dry_run_calls
 from monkeytree.adapters.executions_limits import Case, check_ready, refusals, standing_refusals
 from monkeytree.adapters.executions_order import make_steps, ring_orders, time_limit_s
+from monkeytree.adapters.executions_routes import flow_routes, route_asks, transfer_ports
 from monkeytree.adapters.executions_rows import ExecutionRow, OnFailure
 from monkeytree.adapters.executions_waves import Script, rehearse
 from monkeytree.wire.snapshot import parse_snapshot
@@ -67,10 +68,13 @@ def dry_run(desk: Desk, request: Request, allow: Allow) -> dict[str, Any]:
         *refusals(case, settings, now),
         *standing_refusals(case, standing, settings, now),
     ]
+    steers = settings.agent_transport == "verbs"
     script = Script(
         NOBODY, case.plan.id, case.snapshot, ring_orders(case.document), settings.move_pause_s,
-        settings.agent_transport,
+        settings.agent_transport, transfer_ports(case.document, case.snapshot, case.steps) if steers else {},
     )  # fmt: skip
+    tables = [step for step in case.steps if step.kind == "routes"]
+    asks = route_asks(flow_routes(case.document, case.snapshot), tables, 1) if tables else []
     urls = {node: agent.url for node, agent in case.agents.items()}
     return {
         "dry_run": True,
@@ -78,20 +82,8 @@ def dry_run(desk: Desk, request: Request, allow: Allow) -> dict[str, Any]:
         "snapshot_id": case.plan.snapshot_id,
         "cluster": case.plan.cluster,
         "refusals": [{"code": refusal.code, "detail": str(refusal)} for refusal in found],
-        "calls": dry_run_calls(rehearse(script, case.steps), urls),
+        "calls": dry_run_calls(asks, rehearse(script, case.steps), urls),
     }
-
-
-def cancel(desk: Desk, execution_id: str) -> ExecutionRow:
-    """Have an execution end before its next wave.
-
-    Raises:
-        UnknownExecution: no such execution.
-        NotCancellable: it is at its end.
-    """
-    row = desk.store.executions.cancel(execution_id)
-    desk.ended(execution_id)
-    return row
 
 
 def _case(desk: Desk, request: Request, allow: Allow) -> Case:

@@ -13,7 +13,7 @@ from monkeytree.offence_log import OffenceLog, Path
 from monkeytree.wire.fields import Choice, Count, Flag, Name, OnePass, refuse
 from monkeytree.wire.schema import DocumentSchema
 
-from .schemas import SHA256, InvalidRequest, ListQuery, PageSchema, PlanFailureSchema, QuerySchema
+from .schemas import SHA256, InvalidRequest, ListQuery, PageSchema, QuerySchema, WorkSummarySchema
 
 EXECUTION_STATES = list(get_args(ExecutionState))
 EPOCH = Whole(0, 2**63 - 1)
@@ -75,7 +75,7 @@ class AnnouncementSchema(DocumentSchema):
 
 
 class StepSchema(Schema):
-    """A move, or the new ring order of a group without one."""
+    """A move, the new ring order of a group without one, or the table of source ports of node `from`."""
 
     number = fields.Integer(required=True)
     kind = fields.String(required=True, metadata={"enum": list(get_args(StepKind))})
@@ -106,24 +106,16 @@ class DifferenceSchema(Schema):
     found = fields.String(required=True)
 
 
-class ExecutionSummarySchema(Schema):
+class ExecutionSummarySchema(WorkSummarySchema):
     """An execution as lists show it."""
 
-    id = fields.UUID(required=True)
     plan_id = fields.UUID(required=True)
-    snapshot_id = fields.String(required=True, metadata={"pattern": SHA256})
-    cluster = fields.String(required=True)
     expected_sequence = fields.Integer(required=True, allow_none=True)
     on_failure = fields.String(required=True, metadata={"enum": list(get_args(OnFailure))})
-    created_at = fields.DateTime(required=True)
     state = fields.String(required=True, validate=validate.OneOf(EXECUTION_STATES))
     stage = fields.String(required=True, metadata={"description": "What goes on, in words."})
     cancel_requested = fields.Boolean(required=True)
     waves = fields.Integer(required=True)
-    failure = fields.Nested(PlanFailureSchema, required=True, allow_none=True)
-    attempt = fields.Integer(required=True, metadata={"description": "Times a worker took it."})
-    started_at = fields.DateTime(required=True, allow_none=True)
-    finished_at = fields.DateTime(required=True, allow_none=True)
 
 
 class ExecutionSchema(ExecutionSummarySchema):

@@ -7,19 +7,15 @@ from typing import Any
 from flask import Response, g, request, url_for
 
 from monkeytree.adapters.executions_documents import execution_document, execution_summary
-from monkeytree.adapters.executions_errors import UnknownExecution
-from monkeytree.adapters.executions_rows import ExecutionRow
-from monkeytree.limits import is_name
 from monkeytree.wire.reading import parse_json
 
-from .answers import RETRY_AFTER_S, json_answer, with_etag
-from .auth import clusters_to_list, see
+from .answers import come_back, json_answer, with_etag
+from .auth import see
 from .blueprint import IDEMPOTENCY_KEY, ApiBlueprint
 from .body import read_body, readable
-from .cursors import read_cursor, write_cursor
 from .desk import the_desk
 from .documented import IF_NONE_MATCH
-from .execution_desk import Request, cancel, dry_run, order
+from .execution_desk import Request, dry_run, order
 from .execution_schemas import (
     DryRunSchema,
     ExecutionListQuery,
@@ -29,10 +25,11 @@ from .execution_schemas import (
 )
 from .execution_stream import STREAM, stream
 from .schemas import WaitQuery
+from .work import id_in_path, list_of_plan, page_answer, see_work
 
 blueprint = ApiBlueprint("executions", __name__, description="Plans, carried out by agents.")
 
-EXECUTION_ID = {"in": "path", "name": "execution_id", "schema": {"type": "string", "format": "uuid"}}
+EXECUTION_ID = id_in_path("execution_id")
 LOCATION = {"Location": {"description": "URL of the execution.", "schema": {"type": "string"}}}
 LAST_EVENT_ID = {
     "in": "header",
@@ -78,14 +75,13 @@ def get_execution(query: dict[str, Any], execution_id: str) -> Response:
 
     `Retry-After` says that too many others wait already.
     """
-    see(_known(execution_id).cluster)
     desk = the_desk()
+    see_work(desk.store.executions, execution_id)
     if request.accept_mimetypes.best_match(["application/json", STREAM]) == STREAM:
         return stream(desk, execution_id, request.headers.get("Last-Event-ID"))
     waited = desk.wait(execution_id, query["wait"], desk.store.executions)
-    headers = {} if waited.seated else {"Retry-After": str(RETRY_AFTER_S)}
     steps = desk.store.executions.steps(execution_id)
-    answer = json_answer(execution_document(waited.row, steps), headers=headers)
+    answer = json_answer(execution_document(waited.row, steps), headers=come_back(waited.seated))
     return with_etag(answer, waited.row.tag(steps))
 
 
@@ -94,18 +90,7 @@ def get_execution(query: dict[str, Any], execution_id: str) -> Response:
 @blueprint.gives(200, ExecutionPageSchema, "A page, newest first.")
 def list_executions(query: dict[str, Any]) -> Response:
     """List executions by `created_at`, newest first, without their steps."""
-    wanted = query.get("plan_id")
-    page = the_desk().store.executions.list_executions(
-        clusters=clusters_to_list(query.get("cluster")),
-        since=query.get("since"),
-        until=query.get("until"),
-        state=query.get("state"),
-        plan_id=None if wanted is None else str(wanted),
-        after=read_cursor(query.get("cursor")),
-        limit=query["limit"],
-    )
-    items = [execution_summary(row) for row in page.items]
-    return json_answer({"items": items, "next": write_cursor(page.next)})
+    return page_answer(list_of_plan(the_desk().store.executions, query), execution_summary)
 
 
 @blueprint.call("cancelExecution", parameters=[EXECUTION_ID])
@@ -113,13 +98,8 @@ def list_executions(query: dict[str, Any]) -> Response:
 @blueprint.gives(200, ExecutionSchema, "The execution as it is now.")
 def cancel_execution(execution_id: str) -> Response:
     """Have an execution end before its next wave; a wave that has begun is finished."""
-    see(_known(execution_id).cluster)
-    row = cancel(the_desk(), execution_id)
-    return json_answer(execution_document(row, the_desk().store.executions.steps(row.id)))
-
-
-def _known(execution_id: str) -> ExecutionRow:
-    """The execution's row; what can be no id does not reach the store."""
-    if not is_name(execution_id):
-        raise UnknownExecution(execution_id)
-    return the_desk().store.executions.find(execution_id)
+    desk = the_desk()
+    rows = desk.store.executions
+    see_work(rows, execution_id)
+    row = desk.cancel(execution_id, rows)
+    return json_answer(execution_document(row, rows.steps(row.id)))

@@ -39,6 +39,7 @@ def limit_rates(app: Flask, settings: Settings) -> None:
         key_prefix="monkeytree",
     )
     limiter.request_filter(_is_page)
+    limiter.request_filter(_is_beat)
     app.after_request(_tell_when_refused)  # registered before the limiter's own, so it runs after it
     limiter.init_app(app)
 
@@ -64,3 +65,9 @@ def _whose() -> str:
 
 def _is_page() -> bool:
     return not request.path.startswith("/v1/")
+
+
+def _is_beat() -> bool:
+    """Agents of a whole cluster share a token, and one whose beats are refused is taken for gone."""
+    beat = (request.method, request.path) == ("POST", "/v1/agents")
+    return beat and g.token is not None and "agent" in g.token.roles

@@ -7,24 +7,21 @@ from typing import Any
 from flask import Response, g
 
 from monkeytree.adapters.documents import plan_summary
-from monkeytree.adapters.errors import UnknownPlan
-from monkeytree.adapters.rows import PlanRow
-from monkeytree.limits import is_name
 from monkeytree.wire.plan import PlanSchema
 from monkeytree.wire.reading import parse_json
 
-from .answers import RETRY_AFTER_S, filed_answer, json_answer, plan_answer, with_etag
-from .auth import clusters_to_list, see
+from .answers import come_back, filed_answer, plan_answer, with_etag
+from .auth import see
 from .blueprint import ApiBlueprint
 from .body import read_body, readable
-from .cursors import read_cursor, write_cursor
 from .desk import the_desk
 from .documented import IF_NONE_MATCH, LOCATION, PlanAnswerSchema
 from .schemas import PlanListQuery, PlanPageSchema, ReceiptSchema, WaitQuery, WhatIfSchema
+from .work import id_in_path, page_answer, see_work, span_of
 
 blueprint = ApiBlueprint("plans", __name__, description="Moves, ring orders and uplinks.")
 
-PLAN_ID = {"in": "path", "name": "plan_id", "schema": {"type": "string", "format": "uuid"}}
+PLAN_ID = id_in_path("plan_id")
 
 
 @blueprint.call("submitPlan")
@@ -58,10 +55,9 @@ def get_plan(query: dict[str, Any], plan_id: str) -> Response:
     `Retry-After` says that too many others wait already.
     """
     desk = the_desk()
-    see(_known(plan_id).cluster)
+    see_work(desk.store, plan_id)
     waited = desk.wait(plan_id, query["wait"], desk.store)
-    headers = {} if waited.seated else {"Retry-After": str(RETRY_AFTER_S)}
-    return with_etag(plan_answer(waited.row, headers=headers), waited.row.tag)
+    return with_etag(plan_answer(waited.row, headers=come_back(waited.seated)), waited.row.tag)
 
 
 @blueprint.call("listPlans")
@@ -70,28 +66,18 @@ def get_plan(query: dict[str, Any], plan_id: str) -> Response:
 def list_plans(query: dict[str, Any]) -> Response:
     """List plans by `created_at`, newest first."""
     page = the_desk().store.list_plans(
-        clusters=clusters_to_list(query.get("cluster")),
-        since=query.get("since"),
-        until=query.get("until"),
+        span_of(query),
         state=query.get("state"),
         status=query.get("status"),
         min_moves=query.get("min_moves"),
-        after=read_cursor(query.get("cursor")),
-        limit=query["limit"],
     )
-    return json_answer({"items": [plan_summary(row) for row in page.items], "next": write_cursor(page.next)})
+    return page_answer(page, plan_summary)
 
 
 @blueprint.call("cancelPlan", parameters=[PLAN_ID])
 @blueprint.gives(200, PlanSchema, "The plan as it is now: cancelled.")
 def cancel_plan(plan_id: str) -> Response:
     """Cancel a queued or solving plan; its solver process stops at once."""
-    see(_known(plan_id).cluster)
-    return plan_answer(the_desk().cancel(plan_id))
-
-
-def _known(plan_id: str) -> PlanRow:
-    """The plan's row; what can be no id does not reach the store (PostgreSQL takes no NUL in a text)."""
-    if not is_name(plan_id):
-        raise UnknownPlan(plan_id)
-    return the_desk().store.plan(plan_id)
+    desk = the_desk()
+    see_work(desk.store, plan_id)
+    return plan_answer(desk.cancel(plan_id, desk.store, desk.queue))

@@ -168,20 +168,25 @@ class PlanFailureSchema(Schema):
     message = fields.String(required=True)
 
 
-class PlanSummarySchema(Schema):
-    """A plan as lists show it."""
+class WorkSummarySchema(Schema):
+    """What lists show of queued work of every kind."""
 
     id = fields.UUID(required=True)
     snapshot_id = fields.String(required=True, metadata={"pattern": SHA256})
     cluster = fields.String(required=True)
     created_at = fields.DateTime(required=True)
-    state = fields.String(required=True, validate=validate.OneOf(STATES))
-    status = fields.String(required=True, allow_none=True, metadata={"enum": [*STATUSES, None]})
     failure = fields.Nested(PlanFailureSchema, required=True, allow_none=True)
-    moves_needed = fields.Integer(required=True, allow_none=True)
     attempt = fields.Integer(required=True, metadata={"description": "Times a worker took it."})
     started_at = fields.DateTime(required=True, allow_none=True)
     finished_at = fields.DateTime(required=True, allow_none=True)
+
+
+class PlanSummarySchema(WorkSummarySchema):
+    """A plan as lists show it."""
+
+    state = fields.String(required=True, validate=validate.OneOf(STATES))
+    status = fields.String(required=True, allow_none=True, metadata={"enum": [*STATUSES, None]})
+    moves_needed = fields.Integer(required=True, allow_none=True)
 
 
 class SnapshotSummarySchema(Schema):

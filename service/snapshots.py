@@ -12,14 +12,14 @@ from monkeytree.adapters.errors import UnknownSnapshot
 from monkeytree.adapters.rows import SnapshotRow
 from monkeytree.wire.snapshot import SnapshotSchema
 
-from .answers import filed_answer, json_answer, with_etag
-from .auth import clusters_to_list, see
+from .answers import filed_answer, with_etag
+from .auth import see
 from .blueprint import ApiBlueprint
 from .body import read_body, readable
-from .cursors import read_cursor, write_cursor
 from .desk import the_desk
 from .documented import IF_NONE_MATCH, LOCATION, SNAPSHOT, PlanAnswerSchema
 from .schemas import SHA256, ListQuery, ReceiptSchema, SnapshotPageSchema, WaitQuery
+from .work import page_answer, span_of
 
 blueprint = ApiBlueprint("snapshots", __name__, description="Placements at one instant.")
 
@@ -53,14 +53,7 @@ def submit_snapshot(query: dict[str, Any]) -> Response:
 @blueprint.gives(200, SnapshotPageSchema, "A page, newest first.")
 def list_snapshots(query: dict[str, Any]) -> Response:
     """List snapshots by `taken_at`, newest first."""
-    page = the_desk().store.list_snapshots(
-        clusters=clusters_to_list(query.get("cluster")),
-        since=query.get("since"),
-        until=query.get("until"),
-        after=read_cursor(query.get("cursor")),
-        limit=query["limit"],
-    )
-    return json_answer({"items": [_summary(row) for row in page.items], "next": write_cursor(page.next)})
+    return page_answer(the_desk().store.list_snapshots(span_of(query)), _summary)
 
 
 @blueprint.call("getSnapshot", parameters=[SNAPSHOT_ID])

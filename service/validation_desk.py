@@ -1,4 +1,4 @@
-"""Validations behind the handlers: queue a replay, say whether there can be one, cancel."""
+"""Validations behind the handlers: queue a replay, say whether there can be one."""
 
 from __future__ import annotations
 
@@ -76,16 +76,3 @@ def unavailable(desk: Desk) -> str | None:
     if all(note is not None for note in notes):
         return notes[0]
     return desk.store.validations.unavailable(TRUST_S)
-
-
-def cancel(desk: Desk, validation_id: str) -> ValidationRow:
-    """End a queued or running validation, its processes too.
-
-    Raises:
-        UnknownValidation: no such validation.
-        NotCancellable: it is at its end.
-    """
-    row = desk.store.validations.cancel(validation_id)
-    desk.validate_queue.revoke(validation_id)
-    desk.ended(validation_id)
-    return row

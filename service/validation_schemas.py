@@ -12,10 +12,10 @@ from monkeytree.adapters.validating import ValidationState
 from monkeytree.errors import Offence
 from monkeytree.limits import is_name
 from monkeytree.offence_log import OffenceLog, Path
-from monkeytree.wire.fields import Amount, Count, Listing, Name, refuse
+from monkeytree.wire.fields import Amount, Choice, Count, Listing, Name, refuse
 from monkeytree.wire.schema import DocumentSchema
 
-from .schemas import SHA256, InvalidRequest, ListQuery, PageSchema, PlanFailureSchema
+from .schemas import InvalidRequest, ListQuery, PageSchema, WorkSummarySchema
 
 VALIDATION_STATES = list(get_args(ValidationState))
 ONE_OF_BOTH = "give either plan_id (a ready plan) or snapshot_id (its placement as it stands)"
@@ -52,7 +52,9 @@ class ValidationRequestSchema(DocumentSchema):
 
     plan_id = Name(metadata={"description": "A ready plan; leave it out to replay a snapshot as it stands."})
     snapshot_id = Name(metadata={"description": "A stored snapshot; leave it out with `plan_id`."})
-    profile = Name(metadata=_said("profile", "Parameters of switches and NICs, by name."))
+    profile = Choice(
+        rules.PROFILES, metadata=_said("profile", "Parameters of switches and NICs (docs/validation.md).")
+    )
     seed = Count(rules.SEED, metadata=_said("seed", "Of hashes and ECN marking."))
     flow_mb = Amount(
         rules.FLOW_MB, metadata=_said("flow_mb", "10^6 bytes a flow, where its group names no `traffic_gb`.")
@@ -61,6 +63,14 @@ class ValidationRequestSchema(DocumentSchema):
     ecmp_share = Amount(rules.SHARE, metadata=_said("ecmp_share", "Share of the flows left to hashes."))
     background = Amount(
         rules.SHARE, metadata=_said("background", "Share of the racks that send storage-like traffic.")
+    )
+    routing = Choice(
+        rules.ROUTING,
+        metadata=_said("routing", "`hash`: each flow goes where `fabric.hash` sends its source port."),
+    )
+    ports = Choice(
+        rules.PORTS,
+        metadata=_said("ports", "With `routing` `hash`: the plan's source ports, or the kernel's own."),
     )
     fail_link = Links(
         Uplink(metadata={"description": "RACK:SPINE"}),
@@ -95,6 +105,8 @@ class ReplayOptionsSchema(Schema):
     scale = fields.Float(required=True)
     ecmp_share = fields.Float(required=True)
     background = fields.Float(required=True)
+    routing = fields.String(required=True)
+    ports = fields.String(required=True)
     fail_link = fields.List(fields.String(), required=True)
     steps = fields.Integer(required=True)
     timeout_s = fields.Float(required=True)
@@ -109,25 +121,17 @@ class ProgressSchema(Schema):
     )
 
 
-class ValidationSummarySchema(Schema):
+class ValidationSummarySchema(WorkSummarySchema):
     """A validation as lists show it."""
 
-    id = fields.UUID(required=True)
-    snapshot_id = fields.String(required=True, metadata={"pattern": SHA256})
     plan_id = fields.UUID(required=True, allow_none=True)
-    cluster = fields.String(required=True)
     options = fields.Nested(ReplayOptionsSchema, required=True)
-    created_at = fields.DateTime(required=True)
     state = fields.String(required=True, validate=validate.OneOf(VALIDATION_STATES))
     progress = fields.Nested(ProgressSchema, required=True, allow_none=True)
-    failure = fields.Nested(PlanFailureSchema, required=True, allow_none=True)
     isolated = fields.Boolean(
         required=True, allow_none=True, metadata={"description": "The verdict, once ready."}
     )
     claims_hold = fields.Boolean(required=True, allow_none=True)
-    attempt = fields.Integer(required=True, metadata={"description": "Times a worker took it."})
-    started_at = fields.DateTime(required=True, allow_none=True)
-    finished_at = fields.DateTime(required=True, allow_none=True)
 
 
 class ValidationSchema(ValidationSummarySchema):

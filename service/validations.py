@@ -7,20 +7,16 @@ from typing import Any
 from flask import Response, g, url_for
 
 from monkeytree.adapters.documents import validation_summary
-from monkeytree.adapters.errors import UnknownValidation
-from monkeytree.adapters.validating import ValidationRow
-from monkeytree.limits import is_name
 from monkeytree.wire.reading import parse_json
 
-from .answers import RETRY_AFTER_S, json_answer, validation_answer, with_etag
-from .auth import clusters_to_list, see
+from .answers import come_back, validation_answer, with_etag
+from .auth import see
 from .blueprint import ApiBlueprint
 from .body import read_body, readable
-from .cursors import read_cursor, write_cursor
 from .desk import the_desk
 from .documented import IF_NONE_MATCH
 from .schemas import WaitQuery
-from .validation_desk import ask, cancel
+from .validation_desk import ask
 from .validation_schemas import (
     ValidationListQuery,
     ValidationPageSchema,
@@ -28,10 +24,11 @@ from .validation_schemas import (
     ValidationSchema,
     read_request,
 )
+from .work import id_in_path, list_of_plan, page_answer, see_work
 
 blueprint = ApiBlueprint("validations", __name__, description="Plans and placements, packet by packet.")
 
-VALIDATION_ID = {"in": "path", "name": "validation_id", "schema": {"type": "string", "format": "uuid"}}
+VALIDATION_ID = id_in_path("validation_id")
 LOCATION = {"Location": {"description": "URL of the validation.", "schema": {"type": "string"}}}
 
 
@@ -56,9 +53,8 @@ def submit_validation(query: dict[str, Any]) -> Response:
         desk, plan_id=plan_id, snapshot_id=snapshot_id, options=options, allow=see, request_id=g.request_id
     )
     waited = desk.wait(asked.row.id, query["wait"], desk.store.validations)
-    headers = {"Location": url_for("validations.getValidation", validation_id=asked.row.id)}
-    if not waited.seated:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+    location = url_for("validations.getValidation", validation_id=asked.row.id)
+    headers = {"Location": location, **come_back(waited.seated)}
     status = (201 if waited.row.state == "ready" else 202) if asked.created else 200
     return validation_answer(waited.row, status, headers)
 
@@ -73,11 +69,10 @@ def get_validation(query: dict[str, Any], validation_id: str) -> Response:
 
     `Retry-After` says that too many others wait already.
     """
-    see(_known(validation_id).cluster)
     desk = the_desk()
+    see_work(desk.store.validations, validation_id)
     waited = desk.wait(validation_id, query["wait"], desk.store.validations)
-    headers = {} if waited.seated else {"Retry-After": str(RETRY_AFTER_S)}
-    return with_etag(validation_answer(waited.row, headers=headers), waited.row.tag)
+    return with_etag(validation_answer(waited.row, headers=come_back(waited.seated)), waited.row.tag)
 
 
 @blueprint.call("listValidations")
@@ -85,30 +80,13 @@ def get_validation(query: dict[str, Any], validation_id: str) -> Response:
 @blueprint.gives(200, ValidationPageSchema, "A page, newest first.")
 def list_validations(query: dict[str, Any]) -> Response:
     """List validations by `created_at`, newest first, without their reports."""
-    wanted = query.get("plan_id")
-    page = the_desk().store.validations.list_validations(
-        clusters=clusters_to_list(query.get("cluster")),
-        since=query.get("since"),
-        until=query.get("until"),
-        state=query.get("state"),
-        plan_id=None if wanted is None else str(wanted),
-        after=read_cursor(query.get("cursor")),
-        limit=query["limit"],
-    )
-    items = [validation_summary(row) for row in page.items]
-    return json_answer({"items": items, "next": write_cursor(page.next)})
+    return page_answer(list_of_plan(the_desk().store.validations, query), validation_summary)
 
 
 @blueprint.call("cancelValidation", parameters=[VALIDATION_ID])
 @blueprint.gives(200, ValidationSchema, "The validation as it is now: cancelled.")
 def cancel_validation(validation_id: str) -> Response:
     """Cancel a queued or running validation; its processes stop at once."""
-    see(_known(validation_id).cluster)
-    return validation_answer(cancel(the_desk(), validation_id))
-
-
-def _known(validation_id: str) -> ValidationRow:
-    """The validation's row; what can be no id does not reach the store."""
-    if not is_name(validation_id):
-        raise UnknownValidation(validation_id)
-    return the_desk().store.validations.find(validation_id)
+    desk = the_desk()
+    see_work(desk.store.validations, validation_id)
+    return validation_answer(desk.cancel(validation_id, desk.store.validations, desk.validate_queue))

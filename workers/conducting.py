@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from time import monotonic, sleep
-from typing import Any, TypeAlias, TypeVar
+from functools import partial
+from time import monotonic
+from typing import Any, TypeAlias
 
-from monkeytree.adapters.agents import Agent, AgentRefused, AgentUnreachable
+from monkeytree.adapters.agents import Agent
 from monkeytree.adapters.executions_calls import (
     Ask,
     Scene,
@@ -24,7 +24,6 @@ from monkeytree.adapters.executions_calls import (
 )
 from monkeytree.adapters.executions_match import Rank
 from monkeytree.adapters.logs import logger
-from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire.agents import (
     MOVE_STATES,
     Command,
@@ -35,38 +34,18 @@ from monkeytree.wire.agents import (
     WorkerStatus,
 )
 
+from .insisting import LOOK_S, Patience, Trouble, insist
 from .outcomes import Outcome, judge
 
 Status: TypeAlias = MoveStatus | PauseStatus
-Result = TypeVar("Result")
 Journal = Callable[[Ask, Mapping[str, Any] | None], Callable[[str], None]]
 """Writes that a call is about to be made; what it returns writes how that went."""
 
-AT_ONCE = 16
+#: As many moves are prepared at once; the deadlines of all of them run meanwhile.
+AT_ONCE = 64
 _AT: Mapping[str, int] = {state: index for index, state in enumerate(MOVE_STATES)}
-#: Longest look at an agent: shorter ones notice a dead one sooner.
-LOOK_S = 5.0
-PAUSE_S = 0.25
 
 log = logger(__name__)
-
-
-class Trouble(MonkeyTreeError):
-    """A unit cannot go on; ``reason`` is the code of the cause."""
-
-    code = "move_failed"
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long agents are waited for beyond what the moves' own deadlines allow, seconds."""
-
-    answer_s: float
-    between_s: float = PAUSE_S
 
 
 class Conductor:
@@ -159,21 +138,7 @@ class Conductor:
         return self._note(ask, status)
 
     def _insist(self, ask: Ask, call: Callable[[Agent], Status], deadline: float) -> Status:
-        patience = min(monotonic() + self._patience.answer_s, deadline)
-        while True:
-            wait_s = self._patience.between_s
-            try:
-                return call(self._agent_of(ask.node))
-            except AgentUnreachable as error:
-                trouble = Trouble("agent_unreachable", str(error))
-            except AgentRefused as error:
-                trouble = Trouble(error.reason, str(error))
-                if error.status != 429 and error.status < 500:
-                    raise trouble from None
-                wait_s = max(wait_s, min(error.retry_after_s or 0.0, LOOK_S))
-            if monotonic() + wait_s > patience:
-                raise trouble
-            sleep(wait_s)
+        return insist(partial(self._agent_of, ask.node), call, self._patience, deadline)
 
     def _note(self, ask: Ask, status: Status) -> Status:
         self._seen[ask.node, ask.id] = status

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from time import time
 from typing import Any
 
 import orjson
+from sqlalchemy.exc import SQLAlchemyError
 
 from monkeytree.adapters.executions_journal import LeaseLost
 from monkeytree.adapters.executions_match import Difference, placement, snapshot_differences, tell
 from monkeytree.adapters.executions_order import ring_orders
+from monkeytree.adapters.executions_routes import flow_routes, route_asks, transfer_ports
 from monkeytree.adapters.executions_rows import ExecutionRow, Step, StepState
 from monkeytree.adapters.executions_schedule import NoRoom, Round, Unit
 from monkeytree.adapters.executions_waves import Script, has_room, scene_of, wave_of
 from monkeytree.adapters.executions_windows import read_windows
-from monkeytree.adapters.holder import this_holder
 from monkeytree.adapters.logs import logger
 from monkeytree.adapters.notify import Announcer
 from monkeytree.adapters.settings import Settings
@@ -30,10 +31,12 @@ from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire.snapshot import parse_snapshot
 
-from .conducting import Conductor, Patience
-from .lease import Lease
+from .conducting import Conductor
+from .insisting import Patience
 from .outcomes import Outcome
 from .roster import Roster
+from .routing import put_routes
+from .station import Station, internal
 
 log = logger(__name__)
 
@@ -50,40 +53,28 @@ class Stop(Exception):
         self.state = state
 
 
-class Crew:
+class Crew(Station):
     """Where a worker's child process carries executions out, one after the other."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def store(self) -> Store:
-        """Opened at first use, which is in the child: connections must not cross a fork."""
-        return Store(self._settings.database_url)
-
-    @cached_property
-    def announcer(self) -> Announcer:
-        """Tells the API that an execution has got on."""
-        return Announcer(self._settings.redis_url)
 
     def execute(self, execution_id: str) -> None:
         """Claim the execution and carry it to its end; do nothing when there is nothing to claim."""
-        settings, rows = self._settings, self.store.executions
-        row = rows.claim(execution_id, settings.lease_s, settings.max_attempts, this_holder())
+        rows = self.store.executions
+        row = self.claim(rows, execution_id)
         if row is None:
-            log.info("nothing_to_claim")
             return
         log.info("executing", attempt=row.attempt, plan_id=row.plan_id, cluster=row.cluster)
-        with Lease(rows, self.announcer, row, settings):
+        with self.lease(rows, row):
             try:
-                stop = Run(settings, self.store, self.announcer, row).to_the_end()
+                stop = Run(self._settings, self.store, self.announcer, row).to_the_end()
             except LeaseLost:
                 log.warning("lease_lost")
                 return
+            except SQLAlchemyError:  # moves may be under way: whoever takes the lease sees them to their end
+                log.exception("store_lost")
+                return
             except Exception as error:
                 log.exception("execution_failed")
-                what = type(error).__name__
-                stop = Stop("internal", f"unexpected {what} while executing; see the worker's log")
+                stop = Stop(*internal(error, "executing"))
         if stop is None:
             kept = rows.end(row, "done")
         else:
@@ -104,15 +95,21 @@ class Run:
     def __post_init__(self) -> None:
         row = self.row
         body = self.store.plan_body(row.plan_id)
-        plan = orjson.loads(body or b"{}")
+        self.plan = orjson.loads(body or b"{}")
         self.planned = parse_snapshot(self.store.snapshot_body(row.snapshot_id))
         self.script = Script(
-            row.id, row.plan_id, self.planned, ring_orders(plan), self.settings.move_pause_s,
-            self.settings.agent_transport,
+            row.id, row.plan_id, self.planned, ring_orders(self.plan), self.settings.move_pause_s,
+            self.settings.agent_transport, self._transfer_ports(),
         )  # fmt: skip
         self.roster = Roster(self.settings, self.store, row.cluster)
         self.fills = self.store.executions.fills(row.id)
         self.earlier = {(call.node, call.name) for call in self.store.executions.calls(row.id)}
+
+    def _transfer_ports(self) -> dict[int, int]:
+        """Of the transports only one can choose where it sends from."""
+        if self.settings.agent_transport != "verbs":
+            return {}
+        return transfer_ports(self.plan, self.planned, self._steps())
 
     def to_the_end(self) -> Stop | None:
         """All waves; why it ended before the last, or that some steps did not come about."""
@@ -129,7 +126,8 @@ class Run:
         lost = [step for step in steps if step.state != "done"]
         if not lost:
             return None
-        return Stop("move_failed", f"{len(lost)} of {len(steps)} steps were not done: {lost[0].error}")
+        code = "routes_not_put" if all(step.kind == "routes" for step in lost) else "move_failed"
+        return Stop(code, f"{len(lost)} of {len(steps)} steps were not done: {lost[0].error}")
 
     def _carry_out(self, wave: int) -> None:
         mine = [step for step in self._steps() if step.wave == wave]
@@ -137,13 +135,37 @@ class Run:
             return
         if all(step.state == "waiting" for step in mine):
             self._may_begin()
+        self._put_routes([step for step in mine if step.kind == "routes" and not step.over])
         found = wave_of(self.planned, self._steps(), wave)
-        waiting = {step.number for step in mine if step.state == "waiting"}
+        waiting = {step.number for step in mine if step.state == "waiting" and step.kind != "routes"}
         if left_out := waiting & set(found.impossible):
             why = "its slot was not freed, since an earlier step was not done"
             self.store.executions.end_steps(self.row, left_out, "skipped", error=why)
         for units in found.rounds:
             self._carry_out_round(wave, units)
+
+    def _put_routes(self, steps: Sequence[Step]) -> None:
+        """Give nodes their tables, before any job connects anew."""
+        if not steps:
+            return
+        rows, waiting = self.store.executions, [step for step in steps if step.state == "waiting"]
+        if waiting:  # one epoch for all, drawn once: then none of them waits
+            self._check_snapshot(self._steps())
+            epoch = rows.begin_steps(self.row, {"": [step.number for step in waiting]})[""]
+        else:
+            epoch = steps[0].epoch or 0
+        self._tell(f"source ports of {len(steps)} nodes")
+        asks = route_asks(flow_routes(self.plan, self.planned), steps, epoch)
+        lost = put_routes(asks, self.roster.agent, self._journal, Patience(self.settings.agent_patience_s))
+        for number, why in lost.items():
+            rows.end_steps(self.row, [number], "failed", error=why)
+        rows.end_steps(self.row, {step.number for step in steps} - lost.keys(), "done")
+        if lost and self.row.on_failure == "stop":
+            first = next(iter(lost.values()))
+            raise Stop(
+                "routes_not_put",
+                f"{len(lost)} of {len(steps)} nodes did not take their source ports: {first}",
+            )
 
     def _may_begin(self) -> None:
         """What only counts between waves."""
@@ -172,13 +194,18 @@ class Run:
     def _check(self, steps: dict[int, Step], fresh: list[Unit]) -> None:
         """Stop unless the cluster is as it should be before ``fresh`` units begin."""
         now = tuple(steps.values())
+        self._check_snapshot(now)
+        jobs = {job for unit in fresh for job in unit.jobs}
+        targets = [steps[number].target or "" for unit in fresh for number in unit.moves]
+        moving = {(step.job, step.group, step.rank or 0) for step in now if step.state == "running"}
+        found = self.roster.look(placement(self.planned, now), jobs, targets, moving)
+        self._stop_at(found, "what agents tell")
+
+    def _check_snapshot(self, now: tuple[Step, ...]) -> None:
         newest = self.store.newest_snapshot(self.row.cluster)
         if newest is not None and newest.id != self.row.snapshot_id:
             newer = parse_snapshot(self.store.snapshot_body(newest.id))
             self._stop_at(snapshot_differences(self.planned, newer, now), "the newest snapshot")
-        jobs = {job for unit in fresh for job in unit.jobs}
-        targets = [steps[number].target or "" for unit in fresh for number in unit.moves]
-        self._stop_at(self.roster.look(placement(self.planned, now), jobs, targets), "what agents tell")
 
     def _look_again(self, steps: dict[int, Step], units: list[Unit]) -> None:
         """Learn what workers need to be moved, where a worker died before any call was made."""

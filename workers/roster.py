@@ -54,7 +54,11 @@ class Roster:
             return self._clients[node, url]
 
     def look(
-        self, places: Mapping[Rank, str], jobs: Collection[str], targets: Iterable[str]
+        self,
+        places: Mapping[Rank, str],
+        jobs: Collection[str],
+        targets: Iterable[str],
+        unsettled: Collection[Rank] = (),
     ) -> list[Difference]:
         """Ask the agents of ``jobs`` and ``targets`` for their workers; how these differ from ``places``.
 
@@ -70,7 +74,7 @@ class Roster:
             for worker in workers:
                 if worker.state != "standby":
                     self.workers[worker.job, worker.group, worker.rank] = worker
-        return worker_differences(places, jobs, told)
+        return worker_differences(places, jobs, told, unsettled)
 
     def close(self) -> None:
         """Close all connections."""

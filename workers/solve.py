@@ -12,40 +12,23 @@ import orjson
 
 from monkeytree.adapters.documents import utc_text
 from monkeytree.adapters.errors import BadSetting
-from monkeytree.adapters.holder import this_holder
 from monkeytree.adapters.logs import logger
-from monkeytree.adapters.notify import Announcer
 from monkeytree.adapters.reservations import hold, planning_key
 from monkeytree.adapters.rows import PlanRow
-from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.solving import Outcome
-from monkeytree.adapters.store import Store
 from monkeytree.errors import MonkeyTreeError
 from monkeytree.plan import Plan
 from monkeytree.snapshot import Snapshot
 from monkeytree.wire.plan import dump_plan, load_plan
 from monkeytree.wire.snapshot import parse_snapshot
 
-from .lease import Lease
+from .station import Station, internal
 
 log = logger(__name__)
 
 
-class Bench:
+class Bench(Station):
     """Where a worker's child process solves plans, one after the other."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def store(self) -> Store:
-        """Opened at first use, which is in the child: connections must not cross a fork."""
-        return Store(self._settings.database_url)
-
-    @cached_property
-    def announcer(self) -> Announcer:
-        """Tells the API that a plan is at its end."""
-        return Announcer(self._settings.redis_url)
 
     @cached_property
     def make_plan(self) -> Callable[..., Plan]:
@@ -67,25 +50,20 @@ class Bench:
 
     def solve(self, plan_id: str) -> None:
         """Claim the plan and carry it to its end; do nothing when there is nothing to claim."""
-        settings = self._settings
-        plan = self.store.claim(plan_id, settings.lease_s, settings.max_attempts, this_holder())
+        plan = self.claim(self.store, plan_id)
         if plan is None:
-            log.info("nothing_to_claim")
             return
         log.info("solving", attempt=plan.attempt, snapshot_id=plan.snapshot_id)
         failure: tuple[str, str] | None = None
         outcome: Outcome | None = None
-        with Lease(self.store, self.announcer, plan, settings):
+        with self.lease(self.store, plan):
             try:
                 outcome = self._outcome(plan)
             except MonkeyTreeError as error:
                 failure = (error.code, str(error))
             except Exception as error:
                 log.exception("solve_failed")
-                failure = (
-                    "internal",
-                    f"unexpected {type(error).__name__} while planning; see the worker's log",
-                )
+                failure = internal(error, "planning")
         if outcome is not None:
             kept = self.store.finish(plan.id, plan.attempt, outcome)
         else:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from time import monotonic
 
 import orjson
 
-from monkeytree.adapters.holder import this_holder
 from monkeytree.adapters.logs import logger
-from monkeytree.adapters.notify import Announcer
-from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.simulator import interpreter, why_not
 from monkeytree.adapters.store import Store
 from monkeytree.adapters.validating import UNAVAILABLE, ValidationRow
 
-from .lease import Lease
 from .replaying import ReplayFailed, run_replay
+from .station import Station, internal
 
 #: Progress is stored at most this often; a new stage at once.
 TELL_EVERY_S = 0.5
@@ -24,33 +20,19 @@ TELL_EVERY_S = 0.5
 log = logger(__name__)
 
 
-class Track:
+class Track(Station):
     """Where a worker's child process runs replays, one after the other."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def store(self) -> Store:
-        """Opened at first use, which is in the child: connections must not cross a fork."""
-        return Store(self._settings.database_url)
-
-    @cached_property
-    def announcer(self) -> Announcer:
-        """Tells the API that a validation is at its end."""
-        return Announcer(self._settings.redis_url)
 
     def validate(self, validation_id: str) -> None:
         """Claim the validation and carry it to its end; do nothing when there is nothing to claim."""
-        settings, rows = self._settings, self.store.validations
-        row = rows.claim(validation_id, settings.lease_s, settings.max_attempts, this_holder())
+        rows = self.store.validations
+        row = self.claim(rows, validation_id)
         if row is None:
-            log.info("nothing_to_claim")
             return
         log.info("replaying", attempt=row.attempt, snapshot_id=row.snapshot_id, plan_id=row.plan_id)
         report: bytes | None = None
         failure = ("internal", "no report")
-        with Lease(rows, self.announcer, row, settings):
+        with self.lease(rows, row):
             try:
                 report = self._report(row)
                 said = orjson.loads(report)
@@ -59,8 +41,7 @@ class Track:
             except Exception as error:
                 report = None
                 log.exception("replay_failed")
-                what = type(error).__name__
-                failure = ("internal", f"unexpected {what} while replaying; see the worker's log")
+                failure = internal(error, "replaying")
         if report is not None:
             kept = rows.finish(
                 row.id, row.attempt, report, isolated=said["isolated"], claims_hold=said["claims_hold"]

@@ -16,7 +16,7 @@ whatever the wire does. A dead peer raises :class:`TransportClosed` as soon as t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from monkeytree.errors import MonkeyTreeError
 
@@ -104,3 +104,14 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Deregister (revoke the peer's access) and leave; may be called twice, never raises."""
+
+
+@runtime_checkable
+class HashingTransport(Transport, Protocol):
+    """A transport that copies the bytes itself, and can hash them (xxh3_128, hexadecimal) as it does."""
+
+    def write_hashed(self, local_offset: int, remote_offset: int, length: int) -> tuple[int, str]:
+        """As :meth:`~Transport.write`; also the hash of our bytes."""
+
+    def landed(self, offset: int, length: int) -> str | None:
+        """The hash of what a hashed write put into our buffer; once for each, after its notification."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
@@ -24,6 +25,8 @@ from monkeytree.wire.agents import (
 from monkeytree.wire.signing import sign
 
 Model = TypeVar("Model")
+#: Bytes; no agent has that much to tell.
+LONGEST_ANSWER = 64 * 2**20
 
 
 class AgentUnreachable(MonkeyTreeError):
@@ -190,9 +193,7 @@ class AgentClient:
         if content:
             headers["Content-Type"] = "application/json"
         try:
-            answer = self._http.request(
-                method, target, content=content, headers=headers, timeout=self._timeout_s + wait_s
-            )
+            answer = self._ask(method, target, content, headers, self._timeout_s + wait_s)
         except httpx.HTTPError as error:
             raise AgentUnreachable(self.url, str(error) or type(error).__name__) from error
         if answer.status_code >= 400:
@@ -201,6 +202,20 @@ class AgentClient:
             return read_document(model, answer.content)
         except InvalidDocument as error:
             raise AgentUnreachable(self.url, f"{method} {target}: {error}") from error
+
+    def _ask(
+        self, method: str, target: str, content: bytes, headers: dict[str, str], limit_s: float
+    ) -> httpx.Response:
+        """The answer, if it is short enough and there in time: httpx limits only the wait for a part."""
+        ends, body = monotonic() + limit_s, bytearray()
+        with self._http.stream(method, target, content=content, headers=headers, timeout=limit_s) as answer:
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > LONGEST_ANSWER:
+                    raise httpx.ReadError(f"its answer is longer than {LONGEST_ANSWER:,} bytes")
+                if monotonic() > ends:
+                    raise httpx.ReadTimeout(f"its answer was not all there within {limit_s:g} s")
+        return httpx.Response(answer.status_code, headers=_plain(answer.headers), content=bytes(body))
 
     def _refusal(self, answer: httpx.Response) -> MonkeyTreeError:
         try:
@@ -213,6 +228,12 @@ class AgentClient:
         except (KeyError, ValueError):
             after = None
         return AgentRefused(self.url, answer.status_code, reason, detail, after, problem)
+
+
+def _plain(headers: httpx.Headers) -> dict[str, str]:
+    """Of an answer whose body has been decoded."""
+    left = ("content-encoding", "content-length", "transfer-encoding")
+    return {name: value for name, value in headers.items() if name not in left}
 
 
 def _path(*parts: str) -> str:

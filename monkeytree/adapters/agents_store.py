@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import orjson
@@ -37,9 +38,17 @@ class Agents(Part):
         self.engine = engine
 
     def announce(
-        self, cluster: str, node: str, url: str, epoch: int, capabilities: Mapping[str, Any]
+        self,
+        cluster: str,
+        node: str,
+        url: str,
+        epoch: int,
+        capabilities: Mapping[str, Any],
+        gone_s: float = inf,
     ) -> tuple[AgentRow, bool]:
         """Note an agent's beat; its row, and whether it is new or started anew.
+
+        One that has not beaten for ``gone_s`` gives way to any: a node that lost its disk counts anew.
 
         Raises:
             StaleAgent: one with a higher epoch runs the node, or another URL says to have the same.
@@ -54,9 +63,10 @@ class Agents(Part):
             added = self.add(connection, agents, {**fresh, "beat_at": now})
             if not added:
                 found = connection.execute(select(agents).where(mine).with_for_update()).one()
-                if epoch < found.epoch or (epoch == found.epoch and url != found.url):
+                same = (epoch, url) == (found.epoch, found.url)
+                if not same and epoch <= found.epoch and found.beat_at > now - gone_s:
                     raise StaleAgent(node, epoch, found.epoch)
-                added = epoch > found.epoch
+                added = not same
                 values = {**fresh, "beat_at": now} if added else {"beat_at": now}
                 connection.execute(update(agents).where(mine).values(**values))
             row = connection.execute(select(agents).where(mine)).one()

@@ -6,6 +6,7 @@ Hosts may be limited by the site. Nothing is resolved here: a name is what the s
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -14,6 +15,11 @@ MAX_URL = 512
 _LIKE = "http://HOST:PORT or https://HOST:PORT"
 
 HostRule = Callable[[str], bool]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+#: A name that ends so is an address to resolvers (inet_aton): 2852039166, 0xa9fea9fe, 169.254.43518.
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def read_hosts(text: str) -> tuple[HostRule, ...]:
@@ -46,18 +52,30 @@ def check_agent_url(url: str, rules: tuple[HostRule, ...]) -> str:
     if parts.path not in ("", "/") or "?" in url or "#" in url:
         raise ValueError(f"must be {_LIKE}, without path, query and fragment")
     address = _address(host)
-    if address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified):
+    if address is None and _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        raise ValueError("must write an IPv4 address as four decimal numbers")  # resolvers take more forms
+    inner = _inner(address)
+    if inner is not None and (inner.is_link_local or inner.is_multicast or inner.is_unspecified):
         raise ValueError("must not name a link-local, multicast or unspecified address")
     if rules and not any(rule(host) for rule in rules):
         raise ValueError(f"names the host {host!r}, which MONKEYTREE_AGENT_HOSTS does not let in")
     return url.rstrip("/")
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def _inner(address: Address | None) -> Address | None:
+    """The IPv4 address that an IPv6 one stands for (mapped, or behind NAT64), else itself."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address
 
 
 def _rule(part: str) -> HostRule:
@@ -68,5 +86,5 @@ def _rule(part: str) -> HostRule:
             raise ValueError(
                 f"must hold host names, patterns with * and networks; {part!r}: {error}"
             ) from None
-        return lambda host: (address := _address(host)) is not None and address in network
+        return lambda host: (address := _inner(_address(host))) is not None and address in network
     return lambda host: fnmatchcase(host.lower(), part)

@@ -8,7 +8,7 @@ from typing import Any
 
 from monkeytree.wire.plan import dump_plan_in_work
 
-from .rows import PlanRow
+from .rows import PlanRow, WorkRow
 from .validating import ValidationRow
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
@@ -22,6 +22,11 @@ def utc_text(seconds: float) -> str:
     """Seconds since the epoch as ``2026-11-29T18:00:00.123Z``, cut to the years 1 to 9999."""
     seconds = min(max(seconds, _EARLIEST_S), _LATEST_S)
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_text(seconds: float | None) -> str | None:
+    """:func:`utc_text` of a time that may be none."""
+    return None if seconds is None else utc_text(seconds)
 
 
 def parse_utc(text: str) -> float:
@@ -41,7 +46,7 @@ def parse_utc(text: str) -> float:
 def plan_document(row: PlanRow) -> dict[str, Any]:
     """The document of a plan that is not ready."""
     return dump_plan_in_work(
-        row.id, row.snapshot_id, row.cluster, utc_text(row.created_at), row.state, _failure(row)
+        row.id, row.snapshot_id, row.cluster, utc_text(row.created_at), row.state, failure_of(row)
     )
 
 
@@ -54,11 +59,9 @@ def plan_summary(row: PlanRow) -> dict[str, Any]:
         "created_at": utc_text(row.created_at),
         "state": row.state,
         "status": row.status,
-        "failure": _failure(row),
+        "failure": failure_of(row),
         "moves_needed": row.moves_needed,
-        "attempt": row.attempt,
-        "started_at": None if row.started_at is None else utc_text(row.started_at),
-        "finished_at": None if row.finished_at is None else utc_text(row.finished_at),
+        **life_of(row),
     }
 
 
@@ -73,16 +76,24 @@ def validation_summary(row: ValidationRow) -> dict[str, Any]:
         "created_at": utc_text(row.created_at),
         "state": row.state,
         "progress": row.progress,
-        "failure": _failure(row),
+        "failure": failure_of(row),
         "isolated": row.isolated,
         "claims_hold": row.claims_hold,
-        "attempt": row.attempt,
-        "started_at": None if row.started_at is None else utc_text(row.started_at),
-        "finished_at": None if row.finished_at is None else utc_text(row.finished_at),
+        **life_of(row),
     }
 
 
-def _failure(row: PlanRow | ValidationRow) -> dict[str, str] | None:
+def life_of(row: WorkRow) -> dict[str, Any]:
+    """How often it was taken up, and when last."""
+    return {
+        "attempt": row.attempt,
+        "started_at": time_text(row.started_at),
+        "finished_at": time_text(row.finished_at),
+    }
+
+
+def failure_of(row: WorkRow) -> dict[str, str] | None:
+    """Why it failed; None where it did not."""
     if row.failure_code is None:
         return None
     return {"code": row.failure_code, "message": row.failure_message or ""}

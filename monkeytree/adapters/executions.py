@@ -18,8 +18,7 @@ from .executions_errors import UnknownExecution
 from .executions_journal import CallJournal, LeaseLost
 from .executions_rows import LIVE, ExecutionRow, OnFailure, Step, StepState, execution_row, step_row
 from .leased import Kind, Leased
-from .paging import newest_first
-from .rows import Page, PlanRow, new_id, page_of
+from .rows import PlanRow, new_id
 from .tables import clusters, execution_steps, executions, fences
 
 EXECUTIONS = Kind(
@@ -209,26 +208,6 @@ class Executions(CallJournal, Leased[ExecutionRow]):
         if row is None:
             raise NotCancellable("execution", its_id, self.find(its_id).state, "running")
         return execution_row(row)
-
-    def list_executions(
-        self,
-        *,
-        clusters: frozenset[str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        state: str | None = None,
-        plan_id: str | None = None,
-        after: tuple[float, str] | None = None,
-        limit: int = 50,
-    ) -> Page:
-        """Executions by ``created_at``, newest first; ``clusters`` None means all."""
-        query = newest_first(executions, "created_at", clusters, since, until, after, limit)
-        for column, wanted in ((executions.c.state, state), (executions.c.plan_id, plan_id)):
-            if wanted is not None:
-                query = query.where(column == wanted)
-        with self.reading() as connection:
-            rows = [execution_row(row) for row in connection.execute(query)]
-        return page_of(rows, limit, "created_at")
 
     def _tries(self) -> ColumnElement[int]:
         """A long execution outlives many workers: deaths count from the last step that came to its end."""

@@ -7,7 +7,7 @@ Ids follow from the execution and the step, so that a successor makes the very s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from monkeytree.wire.agents import (
@@ -17,6 +17,7 @@ from monkeytree.wire.agents import (
     PauseMove,
     PauseRequest,
     Role,
+    RouteTable,
     Seat,
 )
 
@@ -26,7 +27,7 @@ from .executions_schedule import Unit
 
 Verb: TypeAlias = Literal["make", "prepare", "start", "commit", "abort", "look"]
 Until: TypeAlias = Literal["PREPARED", "ARMED", "parked", "VERIFIED", "final"]
-Body: TypeAlias = MoveRequest | PauseRequest | Command
+Body: TypeAlias = MoveRequest | PauseRequest | Command | RouteTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Ask:
 
     Attributes:
         node: whose agent is called.
-        noun, id: ``moves`` or ``pauses``, and which one.
+        noun, id: ``moves`` or ``pauses``, and which one; ``routes`` are one a node, and have no id.
         step: number of the step it serves (of a pause: the first of its job's).
         fills: what of the body is known only then: ``standby`` (as the source's agent tells of its worker)
             or ``descriptor`` (as the destination's agent tells of the move).
@@ -44,7 +45,7 @@ class Ask:
 
     node: str
     verb: Verb
-    noun: Literal["moves", "pauses"]
+    noun: Literal["moves", "pauses", "routes"]
     id: str
     step: int
     body: Body | None = None
@@ -60,12 +61,16 @@ class Ask:
     def path(self) -> str:
         """Of the URL."""
         tail = "" if self.verb in ("make", "look") else f"/{self.verb}"
-        return f"/v1/{self.noun}/{self.id}{tail}"
+        return f"/v1/{self.noun}{self._one}{tail}"
+
+    @property
+    def _one(self) -> str:
+        return f"/{self.id}" if self.id else ""
 
     @property
     def name(self) -> str:
         """In the journal: ``make moves/...-m3``."""
-        return f"{self.verb} {self.noun}/{self.id}"
+        return f"{self.verb} {self.noun}{self._one}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class Scene:
         places: where every worker of those jobs is before the pause.
         orders: new ring order by job and group, of groups that take one on in this wave.
         pause_s: longest pause for one turn of transfers.
+        ports: UDP source port of the transfer, by step number, of transfers that are steered.
     """
 
     execution_id: str
@@ -97,6 +103,7 @@ class Scene:
     orders: Mapping[str, Mapping[str, tuple[int, ...]]]
     pause_s: float
     transport: str = "stream"
+    ports: Mapping[int, int] = field(default_factory=dict)
 
     def move_id(self, number: int) -> str:
         """Of the move, at both agents."""
@@ -253,7 +260,7 @@ def _make(scene: Scene, number: int, role: Role) -> Ask:
         epoch=scene.epochs[step.job], job=step.job, group=step.group, rank=step.rank or 0, role=role,
         source=step.source or "", target=step.target or "", execution_id=scene.execution_id,
         plan_id=scene.plan_id, slots=step.slots, transport=scene.transport,
-        staged=number in scene.unit.parked, deadlines=scene.deadlines,
+        uplink_port=scene.ports.get(number), staged=number in scene.unit.parked, deadlines=scene.deadlines,
     )  # fmt: skip
     node = (step.source if role == "source" else step.target) or ""
     return Ask(node, "make", "moves", scene.move_id(number), number, body, "standby")

@@ -8,7 +8,7 @@ from typing import Any
 from monkeytree.wire.agents import dump
 
 from .agents_store import AgentRow
-from .documents import utc_text
+from .documents import failure_of, life_of, time_text, utc_text
 from .executions_calls import Ask, Scene, acknowledgements, unit_script
 from .executions_rows import ExecutionRow, Step
 from .reservations import Reservation
@@ -33,10 +33,8 @@ def execution_summary(row: ExecutionRow) -> dict[str, Any]:
         "stage": row.stage,
         "cancel_requested": row.cancel_requested,
         "waves": row.waves,
-        "failure": _failure(row),
-        "attempt": row.attempt,
-        "started_at": _time(row.started_at),
-        "finished_at": _time(row.finished_at),
+        "failure": failure_of(row),
+        **life_of(row),
     }
 
 
@@ -70,14 +68,16 @@ def step_document(step: Step, *, live: bool) -> dict[str, Any]:
         "state": state,
         "error": error,
         "phases": step.phases,
-        "started_at": _time(step.started_at),
-        "finished_at": _time(step.finished_at),
+        "started_at": time_text(step.started_at),
+        "finished_at": time_text(step.finished_at),
     }
 
 
-def dry_run_calls(scenes: Iterable[tuple[int, int, Scene]], urls: Mapping[str, str]) -> list[dict[str, Any]]:
+def dry_run_calls(
+    routes: Iterable[Ask], scenes: Iterable[tuple[int, int, Scene]], urls: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Every call in order; ``urls`` by node, null where no agent of the node is known."""
-    calls = []
+    calls = [_call(0, 0, "routes", ask, urls) for ask in routes]
     for wave, number, scene in scenes:
         for batch in (*unit_script(scene), acknowledgements(scene)):
             calls += [_call(wave, number, batch.stage, ask, urls) for ask in batch.asks]
@@ -136,13 +136,3 @@ def _waves_done(steps: Sequence[Step]) -> int:
     """Waves none of whose steps is to be done any more, from the first on."""
     open_waves = [step.wave for step in steps if not step.over]
     return min(open_waves) if open_waves else max((step.wave for step in steps), default=-1) + 1
-
-
-def _failure(row: ExecutionRow) -> dict[str, str] | None:
-    if row.failure_code is None:
-        return None
-    return {"code": row.failure_code, "message": row.failure_message or ""}
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else utc_text(at)

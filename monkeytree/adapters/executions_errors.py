@@ -34,7 +34,7 @@ class ExecutionsDisabled(ExecutionRefused):
 
 
 class NothingToExecute(ExecutionRefused):
-    """The plan has neither moves nor new ring orders."""
+    """The plan has neither moves, new ring orders nor source ports."""
 
     code = "nothing_to_execute"
 

@@ -59,7 +59,7 @@ class Case:
     @property
     def jobs(self) -> dict[str, None]:
         """Ids of the jobs that pause, in order."""
-        return dict.fromkeys(step.job for step in self.steps)
+        return dict.fromkeys(step.job for step in self.steps if step.kind != "routes")
 
 
 def refusals(case: Case, settings: Settings, now: float) -> Iterator[ExecutionRefused]:
@@ -75,7 +75,7 @@ def refusals(case: Case, settings: Settings, now: float) -> Iterator[ExecutionRe
             "MONKEYTREE_AGENT_TOKEN is not set: set it to the secret that the agents are started with"
         )
     if not case.steps:
-        yield NothingToExecute(f"plan {case.plan.id} has neither moves nor new ring orders")
+        yield NothingToExecute(f"plan {case.plan.id} has neither moves, new ring orders nor source ports")
     if case.plan.planning.trigger == "worthwhile" and case.document.get("worthwhile") is False:
         yield NotWorthwhile(
             f"plan {case.plan.id} costs more than it gains (see its `predicted`), and its planning.trigger "
@@ -126,11 +126,12 @@ def enabled_clusters(settings: Settings) -> frozenset[str] | None:
 
 
 def nodes_of(case: Case) -> dict[str, None]:
-    """Nodes whose agents have a part in it: all that host a rank of its jobs, and all targets."""
+    """Nodes whose agents have a part in it: hosts of its jobs, targets, and nodes with a table."""
     nodes = {
         node: None for job, group in case.snapshot.groups if job.id in case.jobs for node in group.workers
     }
-    return nodes | {step.target: None for step in case.steps if step.target}
+    nodes |= {step.target: None for step in case.steps if step.target}
+    return nodes | {step.source: None for step in case.steps if step.kind == "routes" and step.source}
 
 
 def check_ready(plan: PlanRow) -> None:
@@ -209,8 +210,11 @@ def _of_overlap(case: Case, standing: Standing) -> Iterator[ExecutionRefused]:
 
 
 def _places(step: Step) -> set[tuple[str, str]]:
-    """What only one execution may touch at a time: the job, nodes, and racks for their uplinks' sake."""
-    places = {("job", step.job)}
+    """What only one execution may touch at a time: the job, nodes, and racks for their uplinks' sake.
+
+    Nodes with a table count: it is of the whole plan, so one of another plan would undo it.
+    """
+    places = set() if step.kind == "routes" else {("job", step.job)}
     for noun, name in (
         ("node", step.source), ("node", step.target), ("rack", step.source_rack), ("rack", step.target_rack),
     ):  # fmt: skip

@@ -77,7 +77,10 @@ def snapshot_differences(planned: Snapshot, newer: Snapshot, steps: Sequence[Ste
 
 
 def worker_differences(
-    places: Mapping[Rank, str], jobs: Collection[str], told: Mapping[str, Sequence[WorkerStatus]]
+    places: Mapping[Rank, str],
+    jobs: Collection[str],
+    told: Mapping[str, Sequence[WorkerStatus]],
+    unsettled: Collection[Rank] = (),
 ) -> list[Difference]:
     """How what agents tell differs from ``places``.
 
@@ -85,22 +88,23 @@ def worker_differences(
         jobs: those about to pause: each of their workers must be where it should. Others need not have
             registered with agents, but those that have must be where they should.
         told: workers by node, for all nodes of those jobs and of their moves.
+        unsettled: workers of other jobs that are on their way: wherever they are, it is right.
     """
-    seen = {
-        (worker.job, worker.group, worker.rank): node
-        for node, workers in told.items()
-        for worker in workers
-        if worker.state in _MEMBER
-    }
+    seen: dict[Rank, list[str]] = {}
+    for node, workers in told.items():
+        for worker in workers:
+            if worker.state in _MEMBER:
+                seen.setdefault((worker.job, worker.group, worker.rank), []).append(node)
     found = []
     for rank, node in places.items():
-        if rank[0] in jobs and seen.get(rank) != node:
-            where = f"on {seen[rank]}" if rank in seen else "not told by any agent"
+        if rank[0] in jobs and seen.get(rank) != [node]:
+            where = f"on {' and on '.join(seen[rank])}" if rank in seen else "not told by any agent"
             found.append(Difference(_worker(rank), f"on {node}", where))
-    for rank, node in seen.items():
-        if rank[0] not in jobs and places.get(rank) != node:
-            expected = f"on {places[rank]}" if rank in places else "nowhere"
-            found.append(Difference(_worker(rank), expected, f"on {node}"))
+    for rank, nodes in seen.items():
+        known = places.get(rank)
+        if rank[0] not in jobs and nodes != [known] and rank not in unsettled:
+            expected = "nowhere" if known is None else f"on {known}"
+            found.append(Difference(_worker(rank), expected, f"on {' and on '.join(nodes)}"))
     return found[:MOST_LISTED]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from monkeytree.snapshot import Snapshot
 
+from .executions_routes import routed_nodes
 from .executions_rows import Step
 
 Orders = Mapping[tuple[str, str], tuple[int, ...]]
@@ -14,12 +15,16 @@ Orders = Mapping[tuple[str, str], tuple[int, ...]]
 
 #: Beyond its turns of transfers: successors that start, ranks that reach a boundary, a first iteration.
 WAVE_OVERHEAD_S = 420.0
+#: For a table of source ports: sixteen are put at once.
+ROUTES_S = 1.0
 #: Longer than this no execution lasts.
 LONGEST_S = 86_400.0
 
 
 def make_steps(plan: Mapping[str, Any], snapshot: Snapshot) -> tuple[Step, ...]:
-    """A step a move, in the plan's order, and one for each reordered group none of whose workers moves."""
+    """A step a move, in the plan's order, one for each reordered group none of whose workers moves, and one
+    for each node that is given a table of source ports.
+    """
     sizes = {(job.id, group.id): group for job, group in snapshot.groups}
     steps = []
     for number, move in enumerate(plan["moves"]):
@@ -42,6 +47,13 @@ def make_steps(plan: Mapping[str, Any], snapshot: Snapshot) -> tuple[Step, ...]:
                     state_gb=0.0,
                 )
             )  # fmt: skip
+    for node in routed_nodes(plan, snapshot):
+        steps.append(
+            Step(
+                number=len(steps), kind="routes", job="", group="", rank=None, source=node, target=None,
+                source_rack=None, target_rack=None, wave=0, staged=False, slots=0, state_gb=0.0,
+            )
+        )  # fmt: skip
     return tuple(steps)
 
 
@@ -66,4 +78,6 @@ def orders_in_wave(
 def time_limit_s(steps: tuple[Step, ...], move_pause_s: float) -> float:
     """Seconds an execution may take: as if each move had a turn of its own, one after the other."""
     waves = {(step.job, step.wave) for step in steps}
-    return min(LONGEST_S, len(waves) * WAVE_OVERHEAD_S + (len(steps) + len(waves)) * move_pause_s)
+    tables = sum(step.kind == "routes" for step in steps)
+    turns = len(steps) - tables + len(waves)
+    return min(LONGEST_S, len(waves) * WAVE_OVERHEAD_S + turns * move_pause_s + tables * ROUTES_S)

@@ -10,17 +10,19 @@ from typing import Any, Literal
 import orjson
 
 from .executions_schedule import Transfer
+from .rows import WorkRow, values_of
 
 ExecutionState = Literal["queued", "running", "done", "failed", "cancelled"]
 StepState = Literal["waiting", "running", "done", "failed", "skipped"]
-StepKind = Literal["move", "reorder"]
+StepKind = Literal["move", "reorder", "routes"]
 OnFailure = Literal["stop", "continue"]
 LIVE = ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A move, or (``reorder``) the new ring order of a group none of whose workers moves.
+    """A move, (``reorder``) the new ring order of a group none of whose workers moves, or (``routes``) the
+    table of source ports of node ``source``: of no job, and no group.
 
     Attributes:
         number: its place in the execution; moves keep their index in the plan.
@@ -70,16 +72,10 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionRow:
-    """An execution as the store knows it; times are seconds since the epoch, UTC.
+class ExecutionRow(WorkRow):
+    """An execution as the store knows it; ``difference`` says what stopped it."""
 
-    ``difference`` says what stopped it.
-    """
-
-    id: str
     plan_id: str
-    snapshot_id: str
-    cluster: str
     expected_sequence: int | None
     on_failure: OnFailure
     waves: int
@@ -88,13 +84,6 @@ class ExecutionRow:
     stage: str
     difference: tuple[dict[str, Any], ...]
     state: ExecutionState
-    attempt: int
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    failure_code: str | None
-    failure_message: str | None
-    request_id: str | None
 
     @property
     def live(self) -> bool:
@@ -115,7 +104,7 @@ class ExecutionRow:
 
 def execution_row(row: Any) -> ExecutionRow:
     """The row of table ``executions`` as an :class:`ExecutionRow`."""
-    values = {name: getattr(row, name) for name in ExecutionRow.__slots__}
+    values = values_of(ExecutionRow, row)
     values["difference"] = tuple(orjson.loads(row.difference)) if row.difference else ()
     return ExecutionRow(**values)
 

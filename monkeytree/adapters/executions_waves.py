@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from monkeytree.snapshot import Snapshot
 
@@ -27,6 +27,7 @@ class Script:
         planned: the plan's snapshot.
         orders: new ring orders of the plan.
         pause_s: longest pause for one turn of transfers.
+        ports: UDP source port of each transfer that is steered, by step number.
     """
 
     execution_id: str
@@ -35,6 +36,7 @@ class Script:
     orders: Orders
     pause_s: float
     transport: str
+    ports: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,13 @@ def scene_of(
     orders = {job: orders_in_wave(script.orders, tuple(steps), job, wave) for job in unit.jobs}
     return Scene(
         script.execution_id, script.plan_id, unit, mine, epochs, places, orders, script.pause_s,
-        script.transport,
+        script.transport, script.ports,
     )  # fmt: skip
 
 
 def rehearse(script: Script, steps: Sequence[Step]) -> Iterator[tuple[int, int, Scene]]:
-    """Wave, round and scene of every unit, as if all went well; epochs count from 1."""
-    epochs = Counter[str]()
+    """Wave, round and scene of every unit, as if all went well; epochs count from 1, which tables have."""
+    epochs = Counter(last=int(any(step.kind == "routes" for step in steps)))
     for wave in range(max((step.wave for step in steps), default=-1) + 1):
         so_far = [replace(step, state="done") if step.wave < wave else step for step in steps]
         for number, units in enumerate(wave_of(script.planned, so_far, wave).rounds):

@@ -1,39 +1,15 @@
-"""The part of the store that looks back: lists of plans, figures for /metrics, heartbeats."""
+"""The part of the store that looks back: figures for /metrics, heartbeats."""
 
 from __future__ import annotations
 
 from sqlalchemy import delete, func, select
 
-from .paging import newest_first
-from .rows import Page, Part, page_of, plan_row
-from .tables import heartbeats, plans, solves
+from .rows import Part
+from .tables import heartbeats, solves
 
 
 class History(Part):
-    """Reads over many plans."""
-
-    def list_plans(
-        self,
-        *,
-        clusters: frozenset[str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        state: str | None = None,
-        status: str | None = None,
-        min_moves: int | None = None,
-        after: tuple[float, str] | None = None,
-        limit: int = 50,
-    ) -> Page:
-        """Plans by ``created_at``, newest first; ``clusters`` None means all."""
-        query = newest_first(plans, "created_at", clusters, since, until, after, limit)
-        for column, wanted in ((plans.c.state, state), (plans.c.status, status)):
-            if wanted is not None:
-                query = query.where(column == wanted)
-        if min_moves is not None:
-            query = query.where(plans.c.moves_needed >= min_moves)
-        with self.reading() as connection:
-            rows = [plan_row(row) for row in connection.execute(query)]
-        return page_of(rows, limit, "created_at")
+    """Solves that were counted, and who is alive."""
 
     def solve_counts(self) -> list[tuple[str, str, int, int, float]]:
         """The histogram of solve seconds: solver, status, bucket, count, summed seconds."""

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, or_, select, update
 from monkeytree.snapshot import Planning
 
 from .errors import StaleSnapshot, UnknownSnapshot
-from .paging import newest_first
+from .paging import Span, newest_first
 from .reservations import planning_key, read_reservations
 from .rows import (
     Page,
@@ -97,20 +97,12 @@ class Intake(Part):
             row = connection.execute(query).one_or_none()
         return None if row is None else SnapshotRow(**row._mapping)
 
-    def list_snapshots(
-        self,
-        *,
-        clusters: frozenset[str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        after: tuple[float, str] | None = None,
-        limit: int = 50,
-    ) -> Page:
-        """Snapshots by ``taken_at``, newest first; ``clusters`` None means all."""
-        query = newest_first(snapshots, "taken_at", clusters, since, until, after, limit)
+    def list_snapshots(self, span: Span) -> Page:
+        """Snapshots by ``taken_at``, newest first."""
+        query = newest_first(snapshots, "taken_at", span)
         with self.reading() as connection:
             rows = [SnapshotRow(**row._mapping) for row in connection.execute(query)]
-        return page_of(rows, limit, "taken_at")
+        return page_of(rows, span.limit, "taken_at")
 
     def _enter(self, connection: Connection, arrival: SnapshotRow) -> None:
         """Lock the cluster's row and refuse an older ``sequence``."""

@@ -1,8 +1,8 @@
 """The part of the store that carries work from ``queued`` to its end: claim, lease, finish.
 
-Plans and validations live alike. A claim is a compare-and-set that raises ``attempt``; every later
-write of that worker is guarded by the attempt (a fencing token), so that a worker thought dead cannot
-overwrite its successor.
+Plans, validations and executions live alike. A claim is a compare-and-set that raises ``attempt``; every
+later write of that worker is guarded by the attempt (a fencing token), so that a worker thought dead
+cannot overwrite its successor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from sqlalchemy import ColumnElement, Table, func, select, update
 from monkeytree.errors import MonkeyTreeError
 
 from .errors import NotCancellable
-from .rows import Part
+from .paging import Span, newest_first
+from .rows import Page, Part, page_of
 
 
 class Work(Protocol):
@@ -96,6 +97,15 @@ class Leased(Part, Generic[Row]):
         if row is None:
             raise self.kind.unknown(its_id)
         return self.kind.read(row)
+
+    def list_rows(self, span: Span, *further: ColumnElement[bool], **equal: str | None) -> Page:
+        """Rows by ``created_at``, newest first, with these values of columns (None: any)."""
+        table = self.kind.table
+        wanted = [table.c[name] == value for name, value in equal.items() if value is not None]
+        query = newest_first(table, "created_at", span).where(*wanted, *further)
+        with self.reading() as connection:
+            rows = [self.kind.read(row) for row in connection.execute(query)]
+        return page_of(rows, span.limit, "created_at")
 
     def claim(self, its_id: str, lease_s: float, max_attempts: int, holder: str | None = None) -> Row | None:
         """Take queued work, or work whose worker fell silent; None when there is nothing to take.

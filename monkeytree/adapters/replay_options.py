@@ -16,6 +16,19 @@ SHARE = Real(0.0, 1.0)
 STEPS = Whole(1, 1000)
 TIMEOUT_S = Real(0.0, 86_400.0, open=True)
 MAX_FAILED_LINKS = 1000
+ROUTING = ("steered", "hash")
+PORTS = ("plan", "default")
+#: Settings of HPCC's runs, each also with its clamp, its MTU, or both (docs/validation.md).
+_REFERENCE = (
+    "hpcc", "paper", "paper_f5", "hpcc_win", "paper_lowk", "small", "paper_small", "pfconly", "pfconly_small",
+    "hpcc_p1000",
+)  # fmt: skip
+PROFILES = (
+    "dcqcn",
+    "pfc_only",
+    *(name + variant for name in _REFERENCE for variant in ("", "_clamp", "_mtu4000", "_clamp_mtu4000")),
+)
+"""Names of the profiles that the validation has (tested to be the same)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +40,8 @@ class ReplayOptions:
         flow_mb: 10^6 bytes of a flow whose group names no ``traffic_gb``.
         scale: factor on the bytes of all flows.
         ecmp_share: share of the flows left to hashes; background: share of racks that send storage traffic.
+        routing: ``steered``: each flow on the plan's uplink; ``hash``: where the switches' ``fabric.hash``
+            sends its source port. ports: with ``hash``, those of the plan, or ``default``: the kernel's.
         fail_link: uplinks that fail after planning, each ``RACK:SPINE``.
         timeout_s: seconds the replay may take.
     """
@@ -37,6 +52,8 @@ class ReplayOptions:
     scale: float = 1.0
     ecmp_share: float = 0.0
     background: float = 0.0
+    routing: str = "steered"
+    ports: str = "plan"
     fail_link: tuple[str, ...] = ()
     steps: int = 1
     timeout_s: float = 600.0

@@ -7,7 +7,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from typing import Any
 
@@ -24,24 +24,30 @@ LIVE_STATES = ("queued", "solving")
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRow:
-    """A plan as the store knows it; times are seconds since the epoch, UTC."""
+class WorkRow:
+    """What is known of queued work of every kind; times are seconds since the epoch, UTC."""
 
     id: str
     snapshot_id: str
     cluster: str
-    planning: Planning
-    state: PlanState
-    status: str | None
-    moves_needed: int | None
     attempt: int
-    lease_until: float | None
     created_at: float
     started_at: float | None
     finished_at: float | None
     failure_code: str | None
     failure_message: str | None
     request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow(WorkRow):
+    """A plan as the store knows it."""
+
+    planning: Planning
+    state: PlanState
+    status: str | None
+    moves_needed: int | None
+    lease_until: float | None
 
     @property
     def live(self) -> bool:
@@ -103,8 +109,14 @@ def planning_hash(planning: Planning) -> str:
 
 def plan_row(row: Any) -> PlanRow:
     """The row of table ``plans`` as a :class:`PlanRow`."""
-    values = {name: getattr(row, name) for name in PlanRow.__slots__ if name != "planning"}
-    return PlanRow(planning=Planning(**orjson.loads(row.planning)), **values)
+    values = values_of(PlanRow, row)
+    values["planning"] = Planning(**orjson.loads(row.planning))
+    return PlanRow(**values)
+
+
+def values_of(kind: type[WorkRow], row: Any) -> dict[str, Any]:
+    """What the row of a table holds of the fields of ``kind``, as it stands there."""
+    return {field.name: getattr(row, field.name) for field in fields(kind)}
 
 
 def page_of(rows: Sequence[Any], limit: int, time_of: str) -> Page:

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, select, update
 
 from .errors import UnknownPlan
 from .leased import Kind, Leased
-from .rows import PlanRow, pack, plan_row, unpack
+from .paging import Span
+from .rows import Page, PlanRow, pack, plan_row, unpack
 from .tables import plan_bodies, plans, solves
 
 #: Upper bounds of the histogram of solve seconds; the last bucket is open.
@@ -45,7 +46,7 @@ class Outcome:
 
 
 class Solving(Leased[PlanRow]):
-    """One plan's life."""
+    """The life of plans."""
 
     kind = PLANS
 
@@ -56,6 +57,13 @@ class Solving(Leased[PlanRow]):
             UnknownPlan: no such plan.
         """
         return self.find(plan_id)
+
+    def list_plans(
+        self, span: Span, *, state: str | None = None, status: str | None = None, min_moves: int | None = None
+    ) -> Page:
+        """Plans by ``created_at``, newest first; ``min_moves`` leaves those out that are not ready."""
+        enough = () if min_moves is None else (plans.c.moves_needed >= min_moves,)
+        return self.list_rows(span, *enough, state=state, status=status)
 
     def plan_body(self, plan_id: str) -> bytes | None:
         """The document of a ready plan; None when it is not ready."""

@@ -1,7 +1,7 @@
 """The store: everything that must last, in SQLite or PostgreSQL.
 
-One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (one plan's life, with
-:mod:`.leased`), :mod:`.history` (lists and figures), :mod:`.reservations`, :mod:`.tokens` and
+One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (the life of plans, with
+:mod:`.leased`), :mod:`.history` (figures and beats), :mod:`.reservations`, :mod:`.tokens` and
 :mod:`.replays`; validations have a life of their own in :mod:`.validating`, executions in :mod:`.executions`.
 """
 

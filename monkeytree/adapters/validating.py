@@ -11,9 +11,8 @@ from sqlalchemy import Engine, select, update
 
 from .errors import UnknownValidation
 from .leased import Kind, Leased
-from .paging import newest_first
 from .replay_options import ReplayOptions
-from .rows import Page, SnapshotRow, new_id, pack, page_of, unpack
+from .rows import SnapshotRow, WorkRow, new_id, pack, unpack, values_of
 from .tables import validation_bodies, validations
 
 ValidationState = Literal["queued", "running", "ready", "failed", "cancelled"]
@@ -21,29 +20,19 @@ ANSWERING = ("queued", "running", "ready")
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationRow:
-    """A validation as the store knows it; times are seconds since the epoch, UTC.
+class ValidationRow(WorkRow):
+    """A validation as the store knows it.
 
     ``plan_id`` is None where the placement is replayed as it stands. ``progress`` is the newest
     ``{"stage", "done"}`` of the attempt; ``isolated`` and ``claims_hold`` are those of a ready report.
     """
 
-    id: str
-    snapshot_id: str
     plan_id: str | None
-    cluster: str
     options: ReplayOptions
     state: ValidationState
     progress: dict[str, Any] | None
     isolated: bool | None
     claims_hold: bool | None
-    attempt: int
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    failure_code: str | None
-    failure_message: str | None
-    request_id: str | None
 
     @property
     def live(self) -> bool:
@@ -64,7 +53,7 @@ class ValidationRow:
 
 def validation_row(row: Any) -> ValidationRow:
     """The row of table ``validations`` as a :class:`ValidationRow`."""
-    values = {name: getattr(row, name) for name in ValidationRow.__slots__}
+    values = values_of(ValidationRow, row)
     values["options"] = ReplayOptions.from_text(row.options)
     values["progress"] = row.progress and orjson.loads(row.progress)
     return ValidationRow(**values)
@@ -139,26 +128,6 @@ class Validations(Leased[ValidationRow]):
                 return False
             connection.execute(self.insert(validation_bodies).values(id=validation_id, body=pack(report)))
         return True
-
-    def list_validations(
-        self,
-        *,
-        clusters: frozenset[str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        state: str | None = None,
-        plan_id: str | None = None,
-        after: tuple[float, str] | None = None,
-        limit: int = 50,
-    ) -> Page:
-        """Validations by ``created_at``, newest first; ``clusters`` None means all."""
-        query = newest_first(validations, "created_at", clusters, since, until, after, limit)
-        for column, wanted in ((validations.c.state, state), (validations.c.plan_id, plan_id)):
-            if wanted is not None:
-                query = query.where(column == wanted)
-        with self.reading() as connection:
-            rows = [validation_row(row) for row in connection.execute(query)]
-        return page_of(rows, limit, "created_at")
 
     def unavailable(self, within_s: float) -> str | None:
         """What the newest ended replay said, if that was within ``within_s`` and that it cannot be run."""

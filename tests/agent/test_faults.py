@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
+from monkeytree.agent.arena import Arena
+from monkeytree.agent.channel import Channel, Message
 from monkeytree.agent.main import Agent, BadOption
+from monkeytree.agent.mover import Config, Event
+from monkeytree.agent.mover_source import SourceMover
 from monkeytree.agent.options import Options
-from monkeytree.wire.agents import Deadlines
+from monkeytree.wire.agents import Deadlines, MoveRequest, dump
 
 from .rig import Rig, eventually
 
@@ -126,6 +131,30 @@ def test_an_agent_restarts_before_anything_is_armed(rig: Rig) -> None:
     assert [status.error and status.error["code"] for status in (move, pause)] == ["interrupted"] * 2
     assert job.worker(0).state == "training"
     eventually(lambda: job.worker(0).step > 10)
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_worker_that_comes_before_the_word_to_start(tmp_path: Path, started: bool) -> None:
+    """The agent's word and the worker's come on two connections: their order is anybody's guess."""
+    arena = Arena.create([("a", 10)])
+    said = {"layout": arena.layout().document(), "step": 7}
+    request = MoveRequest(1, "A", "0", 0, "source", "n1", "n2", staged=True)
+    files = {name: str(tmp_path / name) for name in ("socket", "state_file", "log", "agent")}
+    mover = SourceMover(Config("m", dump(request), host="127.0.0.1", **files))
+    mover.begin()
+    mover.handle(Event("agent", Message({"kind": "prepare", **said}, b"", (os.dup(arena.fd),))))
+    ours, theirs = (Channel(end, 5.0) for end in socket.socketpair())
+    mover.handle(Event("worker", Message({"kind": "state", **said}, b"", (os.dup(arena.fd),)), ours))
+    assert mover.progress.state == "PREPARED"
+    if started:
+        mover.handle(Event("agent", Message({"kind": "start"})))
+        assert mover.progress.parked
+    else:
+        mover.fail(mover.deadline_code, "as the loop does at the deadline")
+    answer = theirs.receive(5.0)
+    assert answer is not None
+    expected = ("parked", None) if started else ("failed", "not_armed")
+    assert (answer.kind, answer.body.get("code")) == expected
 
 
 def test_two_agents_in_one_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -159,13 +160,20 @@ def test_the_stream_writes_every_byte_where_it_was(content: bytes, chunk: int) -
         each.close()
 
 
-def test_a_changed_byte_is_found() -> None:
+@pytest.mark.parametrize("chunk", [1_000, 2**18, 2**20 + 5])
+def test_a_changed_byte_is_found(chunk: int) -> None:
     source, target = pair(("corrupt:2",))
-    memory, copy = bytearray(os.urandom(5_000)), bytearray(5_000)
+    memory, copy = bytearray(os.urandom(5 * chunk)), bytearray(5 * chunk)
     connect(source, target, memory, copy)
-    threading.Thread(target=send, args=(source, memoryview(memory), 5.0, 1_000), daemon=True).start()
-    with pytest.raises(CorruptChunk, match="at 2,000"):
+
+    def give() -> None:
+        with contextlib.suppress(TransportClosed):  # the target leaves in the middle
+            send(source, memoryview(memory), 5.0, chunk)
+
+    threading.Thread(target=give, daemon=True).start()
+    with pytest.raises(CorruptChunk, match=f"at {2 * chunk:,}"):
         receive(target, memoryview(copy), 5.0)
+    assert copy[: 2 * chunk] == memory[: 2 * chunk]
     source.close()
     target.close()
 

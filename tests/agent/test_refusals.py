@@ -122,12 +122,18 @@ def test_the_same_body_again_and_another(placed: tuple[Rig, Job]) -> None:
     assert refusal(here.put_move, "twice", dataclasses.replace(request, warm=False)).reason == "conflict"
     assert refusal(here.start_move, "twice", Command(request.epoch)).reason == "not_prepared"
     assert refusal(here.commit_move, "twice", Command(request.epoch)).reason == "not_decided"
-    full = dataclasses.replace(request, epoch=request.epoch + 1)
-    refused = refusal(here.put_move, "other", full)
+    here.abort_move("twice", Command(request.epoch))
+
+
+def test_a_node_takes_the_moves_of_one_execution_at_a_time(placed: tuple[Rig, Job]) -> None:
+    rig, job = placed
+    there = rig.agents["n2"].client
+    request = dataclasses.replace(job.begin(0, "n2").request(0, "destination"), state_bytes=1_000)
+    there.put_move("first", request)
+    refused = refusal(there.put_move, "other", dataclasses.replace(request, job="B"))
     assert (refused.status, refused.reason) == (429, "moves_full")
     assert refused.retry_after_s
-    here.abort_move("twice", Command(request.epoch + 1))
-    job.epoch += 1
+    there.abort_move("first", Command(request.epoch))
 
 
 def test_a_full_arena(placed: tuple[Rig, Job]) -> None:
@@ -158,12 +164,16 @@ def test_one_epoch_is_one_pause_and_a_job_is_in_one_at_a_time(placed: tuple[Rig,
     here = rig.agents["n1"].client
     job.epoch += 1
     request = Moving(job, job.epoch, {}).pause_request()
+    elsewhere = Seat("0", 1, "n9")  # a rank that never comes: the pause stays armed
+    request = dataclasses.replace(request, members=(*request.members, elsewhere))
     here.put_pause("first", request)
     assert refusal(here.put_pause, "again", request).reason == "conflict"
+    here.start_pause("first", Command(job.epoch))
     later = dataclasses.replace(request, epoch=request.epoch + 1)
     assert refusal(here.put_pause, "later", later).reason == "busy"
     job.epoch += 1
-    assert here.abort_pause("first", Command(job.epoch)).state == "ABORTED"
+    here.abort_pause("first", Command(job.epoch))
+    assert eventually(lambda: (s := here.pause("first")).final and s).state == "ABORTED"
     assert here.put_pause("later", later).state == "NEW"
     assert here.abort_pause("later", Command(job.epoch)).state == "ABORTED"
 

@@ -15,7 +15,7 @@ import orjson
 from monkeytree.adapters.agents import AgentRefused, AgentUnreachable
 from monkeytree.adapters.agents_memory import MemoryAgent, MemoryCluster
 from monkeytree.wire.agent_schemas import read_document
-from monkeytree.wire.agents import Command, MoveRequest, PauseRequest, WorkerStatus, dump
+from monkeytree.wire.agents import Command, MoveRequest, PauseRequest, RouteTable, WorkerStatus, dump
 from monkeytree.wire.signing import parse, signature
 
 SECRET = "of the tests"
@@ -151,6 +151,9 @@ def _dispatch(nodes: Nodes, node: str, method: str, target: str, body: bytes) ->
     _, noun, *rest = parts.path.strip("/").split("/")
     if noun == "workers":
         return agent.workers()
+    if noun == "routes":
+        nodes.before(node, "put_routes" if method == "PUT" else "routes", "")
+        return agent.put_routes(read_document(RouteTable, body)) if method == "PUT" else agent.routes()
     its_id, singular = rest[0], noun[:-1]
     verb = {"PUT": "put", "GET": ""}.get(method) if len(rest) == 1 else rest[1]
     name = f"{verb}_{singular}" if verb else singular
