@@ -99,7 +99,7 @@ def _one(
 
 
 def _all(folder: Path, state_gb: float, ranks: int, console: Console) -> dict[str, Any]:
-    from .drilling.report import print_matrix
+    from .drilling.report import print_matrix, unfinished
     from .drilling.stage import Drill, Stage
     from .drilling.watch import matrix
 
@@ -111,7 +111,12 @@ def _all(folder: Path, state_gb: float, ranks: int, console: Console) -> dict[st
         for number, one in enumerate(drills, 1):
             what = str(one.kill) if one.kill else "warm" if one.warm else "cold"
             _say(f"[{number} of {len(drills)}] {what}")
-            reports.append(stage.play(one))
+            try:
+                reports.append(stage.play(one))
+            except CommandFailed as error:  # the worst outcome, and no reason to leave the others out
+                _say(str(error))
+                stage.strike()
+                reports.append(unfinished(str(one.kill) if one.kill else None, one.warm, str(error)))
     finally:
         stage.close()
     print_matrix(console, reports)

@@ -10,6 +10,7 @@ import click
 import httpx
 
 import monkeytree
+from monkeytree.adapters.paging import Span
 from monkeytree.adapters.settings import Settings
 from monkeytree.errors import InvalidSnapshot
 from monkeytree.snapshot import Snapshot
@@ -103,7 +104,7 @@ def from_data(data: Path | None, cluster: str) -> list[Snapshot]:
     found: list[Snapshot] = []
     after: tuple[float, str] | None = None
     while True:
-        page = store.list_snapshots(clusters=frozenset({cluster}), after=after, limit=200)
+        page = store.list_snapshots(Span(frozenset({cluster}), after=after, limit=200))
         found += [parse_snapshot(store.snapshot_body(row.id)) for row in page.items]
         after = page.next
         if after is None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import monkeytree
+from monkeytree.hash_offences import SOURCE_PORT, UPLINK
+from monkeytree.offence_log import show
 
 from .documents import DOCUMENT, end_with_reader, source
 from .errors import CommandFailed, Exit
@@ -109,6 +111,8 @@ def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None,
     before = None if table is None else _table(_json(table))
     uplinks, leaves = _pairs(fabric)
     probes = list(_probes(results, _uplinks_by_hop(hops)))
+    if not probes:
+        raise CommandFailed("no probe was answered: there is nothing to learn from")
     strangers = sorted({end for p in probes for end in (p.src, p.dst)} - _addresses(fabric).keys())
     if strangers:
         raise CommandFailed(f"{strangers[0]} is an address of no node of the snapshot")
@@ -123,8 +127,8 @@ def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None,
 def _uplinks_by_hop(path: str) -> dict[str, int]:
     found = _json(path)
     for address, uplink in found.items():
-        if type(uplink) is not int or uplink < 0:
-            raise CommandFailed(f"{path}: {address} has {uplink!r}, which is no number of an uplink")
+        if not UPLINK.holds(uplink):
+            raise CommandFailed(f"{path}: {address} has {show(uplink)!r}, which is no number of an uplink")
     return found
 
 
@@ -172,16 +176,24 @@ def _probes(results: Iterable[str], uplink_of: Mapping[str, int]) -> Iterable[Pr
 
     for name in results:
         rows = _json(name).get("probes")
-        for row in rows if isinstance(rows, list) else ():
-            try:
-                src, dst, port, hop = row["src"], row["dst"], int(row["port"]), row["hop"]
-            except (KeyError, TypeError, ValueError):
-                raise CommandFailed(f"{name}: {row!r} is no probe") from None
-            if hop is None:
+        if not isinstance(rows, list):
+            raise CommandFailed(f"{name}: is no result of `probe send`: it lists no probes")
+        for row in rows:
+            if not _is_probe(row):
+                raise CommandFailed(f"{name}: {show(row)!r} is no probe as `probe send` writes it")
+            if row["hop"] is None:
                 continue
-            if hop not in uplink_of:
-                raise CommandFailed(f"{name}: switch {hop} answered, which --hops does not name")
-            yield Probe(src, dst, port, uplink_of[hop])
+            if row["hop"] not in uplink_of:
+                raise CommandFailed(f"{name}: switch {row['hop']} answered, which --hops does not name")
+            yield Probe(row["src"], row["dst"], row["port"], uplink_of[row["hop"]])
+
+
+def _is_probe(row: Any) -> bool:
+    if not isinstance(row, dict) or not {"src", "dst", "port", "hop"} <= row.keys():
+        return False
+    ends = all(isinstance(row[end], str) for end in ("src", "dst"))
+    hop = row["hop"] is None or isinstance(row["hop"], str)
+    return ends and hop and SOURCE_PORT.holds(row["port"])
 
 
 def _table(document: Any) -> Any:

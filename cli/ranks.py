@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import monkeytree
-
-from .documents import DOCUMENT, end_with_reader, source
-from .errors import CommandFailed
+from .documents import DOCUMENT, end_with_reader, read_pair
 
 if TYPE_CHECKING:
     from monkeytree.snapshot import Snapshot
@@ -39,10 +36,7 @@ def ranks(snapshot: str, plan: str, job: str | None, form: str) -> int:
 
     if snapshot == plan == "-":
         raise click.UsageError("only one of SNAPSHOT and PLAN can be - (standard input)")
-    placement = monkeytree.load_snapshot(source(snapshot))
-    answer = monkeytree.load_plan(source(plan))
-    if answer.snapshot_id != monkeytree.snapshot_id(placement):
-        raise CommandFailed(f"{plan} is no plan for {snapshot}: it was made for another placement")
+    placement, answer = read_pair(snapshot, plan)
     placed = processes(placement, answer, _job(placement, job))
     end_with_reader()
     if form == "json":

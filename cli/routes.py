@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import monkeytree
-
-from .documents import DOCUMENT, end_with_reader, source
+from .documents import DOCUMENT, end_with_reader, read_pair
 from .errors import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -47,11 +45,8 @@ def routes(snapshot: str, plan: str, form: str, node: str | None, epoch: int, ou
     if snapshot == plan == "-":
         raise click.UsageError("only one of SNAPSHOT and PLAN can be - (standard input)")
     from monkeytree.ecmp import exports
-    from monkeytree.identity import snapshot_id
 
-    before, planned = monkeytree.load_snapshot(source(snapshot)), monkeytree.load_plan(source(plan))
-    if planned.snapshot_id != snapshot_id(before):
-        raise CommandFailed(f"the plan is of snapshot {planned.snapshot_id}, not of the one given")
+    before, planned = read_pair(snapshot, plan)
     if before.fabric.hash is None:
         raise CommandFailed("the snapshot has no fabric.hash, so its plan has no ports (docs/steering.md)")
     found = exports.routes(before, planned)
@@ -62,6 +57,8 @@ def routes(snapshot: str, plan: str, form: str, node: str | None, epoch: int, ou
     end_with_reader()
     with click.open_file(output, "w", encoding="utf-8") as stream:
         stream.write(_text(form, found, epoch))
+    if form == "lines" and any(":" in route.src_ip for route in found):
+        click.echo("lines are of IPv4 alone: flows between IPv6 addresses are left out", err=True)
     for row in planned.unsteered:
         flows = f"{len(row.flows)} flow{'s' if len(row.flows) > 1 else ''}"
         click.echo(f"{flows} cannot be steered: {row.reason}", err=True)

@@ -18,6 +18,8 @@ from .snapshot import Node, Pending, Rack, Snapshot
 
 BUDGET = 200_000
 """Steps of the exact cover for one job; beyond, racks are chosen greedily and that is said."""
+BUDGET_OF_ALL = 10 * BUDGET
+"""Of all jobs together, likewise: a queue may be long."""
 NO_ROOM = "no_room"
 ANY_POD = ""
 """The pod of all racks where there are no pods."""
@@ -59,6 +61,9 @@ class _Board:
     racks: Counter[tuple[str, int]]
     pods: Counter[str]
     empty: int = field(init=False)
+    steps: int = 0
+    hopeless: dict[tuple[frozenset[str] | None, int, bool], int] = field(default_factory=dict)
+    """By what a job asks of nodes, a number of workers that found no room: slots only become fewer."""
     pod_bounds: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,9 +84,12 @@ class _Board:
     def place(self, job: Pending) -> PendingPlacement:
         """Place ``job`` where it does best, and keep that in mind for the next."""
         needed = job.workers * job.slots_per_worker
-        offers = [self._offer(rack, job) for rack in self.snapshot.racks] if needed <= self.empty else []
+        kind = job.classes, job.slots_per_worker, job.one_per_node
+        in_vain = needed > self.empty or job.workers >= self.hopeless.get(kind, job.workers + 1)
+        offers = [] if in_vain else [self._offer(rack, job) for rack in self.snapshot.racks]
         offers = [offer for offer in offers if offer.room]
         if sum(offer.room for offer in offers) < job.workers:
+            self.hopeless[kind] = min(job.workers, self.hopeless.get(kind, job.workers))
             return PendingPlacement(job.id, (), {}, within_bound=False, proved=True, because=(NO_ROOM,))
         chosen, proved = self._choose(job, offers)
         nodes = self._fill(job, chosen)
@@ -140,8 +148,9 @@ class _Board:
         if free:
             return min(free, key=len), True
         steps = len(offers) * job.workers + len(by_pod) * job.workers**2
-        if steps > BUDGET:
+        if steps > BUDGET or self.steps + steps > BUDGET_OF_ALL:
             return self._greedily(job, offers, by_pod), False
+        self.steps += steps
         pod_excess = {pod: self._pod_excess(pod, job) for pod in by_pod}
         return _cover(by_pod, pod_excess, job.workers), True
 

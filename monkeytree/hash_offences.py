@@ -19,6 +19,7 @@ PROBES: Final = Whole(0, 2**31 - 1)
 CONFIDENCE: Final = Real(0.0, 1.0)
 UPLINK: Final = Whole(0, 1_000_000)
 MOST_KEY_BYTES: Final = 128
+_MOST_DIGITS: Final = 7
 ADDRESS_MESSAGE: Final = "must be an IP address, written the shortest way (10.0.0.1, fd00::1)"
 
 Places = Iterator[tuple[Path, tuple[str, ...]]]
@@ -52,7 +53,14 @@ def version_of(address: Any) -> int:
         found = ip_address(address) if isinstance(address, str) else None
     except ValueError:
         return 0
-    return found.version if found is not None and str(found) == address else 0
+    # A zone (fe80::1%eth0) names an interface of one host: switches see the address alone.
+    return found.version if found is not None and str(found) == address and "%" not in address else 0
+
+
+def number_of(text: Any) -> int:
+    """The number of a switch or uplink that ``text`` writes, the shortest way; -1 for anything else."""
+    plain = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if plain and str(int(text)) == text else -1
 
 
 def check_hash(
@@ -76,7 +84,7 @@ def check_hash(
     ):
         for name, seed in seeds.items():
             place, _, number = str(name).rpartition("/")
-            if not (number.isdecimal() and int(number) < known.get(place, 0)):
+            if not 0 <= number_of(number) < known.get(place, 0):
                 form = "RACK/RAIL" if member == "leaf_seeds" else "POD/SPINE"
                 log.add((*at, member, name), f"names no switch; its name must be {form}", name)
             log.check(SEED, seed, *at, member, name)
@@ -128,7 +136,10 @@ def _check_pair(pair: LearnedPair, at: Path, log: OffenceLog) -> None:
     log.choice(pair.method, ("probed", "affine"), *at, "method")
     log.check(PROBES, pair.probes, *at, "probes")
     log.check(CONFIDENCE, pair.confidence, *at, "confidence")
+    leads_to: dict[int, int] = {}
     for uplink, ports in pair.ports.items():
         log.check(UPLINK, uplink, *at, "ports", str(uplink))
         for index, port in enumerate(ports):
-            log.check(SOURCE_PORT, port, *at, "ports", str(uplink), index)
+            where = (*at, "ports", str(uplink), index)
+            if log.check(SOURCE_PORT, port, *where) and leads_to.setdefault(port, uplink) != uplink:
+                log.add(where, f"leads to uplink {leads_to[port]} already", port)

@@ -166,6 +166,33 @@ def state_problem(
         for index, (job, group) in enumerate(snapshot.groups)
     ]
     sites, site_of = _sites(snapshot, rack_at, _slots_fixed(snapshot, immovable), split_nodes)
+    members, fixed, pod_fixed = _members(snapshot, chosen, rack_at, pod_of, sites, site_of)
+    return Problem(
+        rails=snapshot.fabric.rails,
+        bounds=tuple(snapshot.bound(rack) for rack in snapshot.racks),
+        fixed=fixed,
+        pod_of=pod_of,
+        pod_bounds=tuple(snapshot.pod_bound(pod) for pod in snapshot.pods),
+        pod_fixed=pod_fixed,
+        sites=tuple(sites),
+        members=tuple(members),
+        jobs=tuple(JobCost(job_slots(job), restart=job.mobility == "restart") for job in snapshot.jobs),
+        stuck=_stuck(snapshot, immovable),
+        overhead_s=snapshot.planning.pause_overhead_s,
+        restart_s=snapshot.planning.restart_s,
+        max_moves=snapshot.planning.max_moves,
+    )
+
+
+def _members(
+    snapshot: Snapshot,
+    chosen: frozenset[int],
+    rack_at: Mapping[str, int],
+    pod_of: Sequence[int],
+    sites: Sequence[Site],
+    site_of: Mapping[str, int],
+) -> tuple[list[Member], Counter[tuple[int, int]], Counter[int]]:
+    """Groups that may change; of all others the flows they send, by (rack, rail) and by pod."""
     fixed: Counter[tuple[int, int]] = Counter()
     pod_fixed: Counter[int] = Counter()
     members: list[Member] = []
@@ -188,21 +215,7 @@ def state_problem(
                     fixed[rack, rail] += times * group.rings_on_rail(rail, snapshot.fabric.rails)
             for pod, times in by_pod.items():
                 pod_fixed[pod] += times * group.rings
-    return Problem(
-        rails=snapshot.fabric.rails,
-        bounds=tuple(snapshot.bound(rack) for rack in snapshot.racks),
-        fixed=fixed,
-        pod_of=pod_of,
-        pod_bounds=tuple(snapshot.pod_bound(pod) for pod in snapshot.pods),
-        pod_fixed=pod_fixed,
-        sites=tuple(sites),
-        members=tuple(members),
-        jobs=tuple(JobCost(job_slots(job), restart=job.mobility == "restart") for job in snapshot.jobs),
-        stuck=_stuck(snapshot, immovable),
-        overhead_s=snapshot.planning.pause_overhead_s,
-        restart_s=snapshot.planning.restart_s,
-        max_moves=snapshot.planning.max_moves,
-    )
+    return members, fixed, pod_fixed
 
 
 def _entries(snapshot: Snapshot, sites: Sequence[Site]) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from .ecmp.epoch import topology_epoch
 from .ecmp.label import label_of_port
 from .ecmp.search import Searcher, searcher
-from .ecmp.stage import Packet, QueuePairUnknown
+from .ecmp.stage import Packet
 from .ecmp.ways import Ways
 from .fabric_hash import FabricHash, LearnedTable
 from .plan import Flow, Unsteered
@@ -63,7 +63,7 @@ class _Finder:
         self._ways = Ways(snapshot)
         self._addresses = {node.id: node.addresses for rack in snapshot.racks for node in rack.nodes}
         self._taken: dict[tuple[str, str], set[int]] = {}
-        self._targets: dict[tuple[str, str, int, int, int | None], tuple[Searcher, list[int]]] = {}
+        self._targets: dict[tuple[str, str, int, int, int | None], tuple[Searcher | None, list[int]]] = {}
         self._learned = hash_.learned and _Learned(hash_.learned, topology_epoch(snapshot))
 
     def port(self, flow: Flow, source: str, target: str) -> int | str:
@@ -74,11 +74,8 @@ class _Finder:
         if not sources or not targets:
             return "no_address"
         pair = sources[flow.rail], targets[flow.rail]
-        try:
-            candidates = self._candidates(flow, pair)
-            return candidates if isinstance(candidates, str) else self._untaken(candidates, pair)
-        except QueuePairUnknown:  # told only once a port is looked for
-            return "needs_queue_pair"
+        candidates = self._candidates(flow, pair)
+        return candidates if isinstance(candidates, str) else self._untaken(candidates, pair)
 
     def _candidates(self, flow: Flow, pair: tuple[str, str]) -> Iterator[int] | str:
         if self._learned:
@@ -88,15 +85,19 @@ class _Finder:
         known = self._targets.get(way)
         if known is None:
             known = self._targets[way] = self._search(*way, ipv6=":" in pair[0])
-        return known[0].ports(Packet(*pair, 0), known[1])
+        finds, wanted = known
+        return "needs_queue_pair" if finds is None else finds.ports(Packet(*pair, 0), wanted)
 
     def _search(
         self, source: str, target: str, rail: int, uplink: int, core: int | None, *, ipv6: bool
-    ) -> tuple[Searcher, list[int]]:
+    ) -> tuple[Searcher | None, list[int]]:
+        """What finds ports for a way, and the positions wanted; None where a hash covers the queue pair."""
         choices = self._ways.choices(self._hash, source, target, rail, uplink)
         wanted = (uplink,) if core is None else (uplink, core)
         open_ = [(c, at) for c, at in zip(choices, wanted, strict=True) if len(c.uplinks) > 1]
         stages = tuple((choice.stage, len(choice.uplinks)) for choice, _ in open_)
+        if any("dst_qp" in stage.fields for stage, _ in stages):
+            return None, []
         return searcher(stages, ipv6), [choice.uplinks.index(at) for choice, at in open_]
 
     def _untaken(self, candidates: Iterator[int], pair: tuple[str, str]) -> int | str:

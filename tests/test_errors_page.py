@@ -29,7 +29,14 @@ def _modules(package: str) -> list[ModuleType]:
 
 
 @pytest.mark.parametrize(
-    "package", ["monkeytree.adapters", "monkeytree.service", "monkeytree.workers", "monkeytree.solvers"]
+    "package",
+    [
+        "monkeytree.adapters",
+        "monkeytree.service",
+        "monkeytree.workers",
+        "monkeytree.slurm",
+        "monkeytree.solvers",
+    ],
 )
 def test_every_code_is_on_the_page(package: str) -> None:
     page = errors_page()

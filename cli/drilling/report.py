@@ -155,6 +155,13 @@ def _phase_table(phases: list[Document]) -> Table:
     return table
 
 
+def unfinished(kill: str | None, warm: bool, why: str) -> Document:
+    """What a matrix says of a drill whose job or move did not come to its end."""
+    told = {"errors": [{"code": "not_finished", "message": why}], "differences": [why]}
+    missing = dict.fromkeys(("killed", "decision", "pause_s"))
+    return {"kill": kill, "warm": warm, "identical": False, "moved": False, **missing, **told}
+
+
 def print_matrix(console: Console, reports: list[Document]) -> None:
     """One line for each drill."""
     table = Table(title="Drills", title_justify="left")

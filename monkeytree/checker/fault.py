@@ -79,6 +79,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "fold_uneven": "an over leaf of an even fabric has an uplink with more than ceil(f / uplinks) flows",
         "port_missing": "a flow has no source port though it can be steered or is not in unsteered",
         "port_out_of_range": "a source port is none that a flow label reaches",
+        "port_repeated": "flows of one pair of addresses have one source port, though there are others",
         "port_unfounded": "a source port stands where nothing says that it steers",
         "port_wrong_uplink": "by the hash of the switches a source port leads to another uplink",
         "label_wrong": "a flow label is 0, missing or leads to another source port",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ def steering_faults(plan: Mapping[str, Any], outcome: Outcome, placement: Placem
             faults += view.reason_faults(flow, index, pair, str(reason))
         else:
             faults += _label_faults(flow, port, index) or view.port_faults(flow, port, where, pair)
-    return faults
+    return faults or list(_repeated(flows, outcome, placement, view))
 
 
 def _read_unsteered(rows: Sequence[Any], count: int) -> tuple[dict[int, str], list[Fault]]:
@@ -60,6 +61,28 @@ def _read_unsteered(rows: Sequence[Any], count: int) -> tuple[dict[int, str], li
                 faults.append(Fault("unsteered_false", where, f"flow {index} is unknown or listed twice"))
             reasons[index] = entry["reason"]
     return reasons, faults
+
+
+def _repeated(
+    flows: Sequence[Mapping[str, Any]], outcome: Outcome, placement: Placement, view: _View | None
+) -> Iterator[Fault]:
+    """Flows that share a source port with another one of their pair and way, though others lead there."""
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    for index, flow in enumerate(flows):
+        if view is not None and flow.get("udp_source_port") is not None:
+            pair = _pair(flow, outcome, placement)
+            alike[pair, flow["uplink"], flow.get("pod_uplink")].append(index)
+    for (pair, _, _), indices in alike.items():
+        ports = {flows[index]["udp_source_port"] for index in indices}
+        if view is None or pair is None or len(ports) == len(indices):
+            continue
+        known = view.ports(flows[indices[0]], pair)
+        if len(ports) < min(len(indices), len(known)):
+            where = pointer_to("flows", indices[-1], "udp_source_port")
+            message = (
+                f"flows {indices} between {pair[0]} and {pair[1]} have {len(ports)} of {len(known)} ports"
+            )
+            yield Fault("port_repeated", where, message)
 
 
 def _false(index: int, message: str) -> Fault:
@@ -141,16 +164,22 @@ class _View:
         stages = self._stages(flow)
         if any("dst_qp" in stage.fields and len(uplinks) > 1 for stage, _, uplinks, _ in stages):
             return "needs_queue_pair"
-        rows = [row for row in stages if len(row[2]) > 1]
+        return None if self.ports(flow, pair) else "polarised"
+
+    def ports(self, flow: Mapping[str, Any], pair: tuple[str, str]) -> frozenset[int]:
+        """All source ports that lead ``flow`` where it is to go."""
+        if self.hashing.table is not None:
+            return self.hashing.table.ports.get(pair, {}).get(_label(flow, self.placement) or 0, frozenset())
+        rows = [row for row in self._stages(flow) if len(row[2]) > 1]
         tables = [_all_values(stage, pair, seed) for stage, seed, _, _ in rows]
-        hits = (
-            all(
+        return frozenset(
+            _FIRST + port
+            for port in range(_PORTS)
+            if all(
                 uplinks[stage.position(values[port], len(uplinks))] == uplink
                 for values, (stage, _, uplinks, uplink) in zip(tables, rows, strict=True)
             )
-            for port in range(_PORTS)
         )
-        return None if any(hits) else "polarised"
 
     def _stages(self, flow: Mapping[str, Any]) -> list[tuple[Stage, int, list[int], int]]:
         """For each stage that chooses: its hash, its seed, the uplinks it chooses among, the one wanted."""

@@ -142,7 +142,8 @@ def cut_down(snapshot: Snapshot, parts: Collection[Part]) -> Snapshot:
     for alike in others.values():
         racks.append(replace(alike[0], nodes=tuple(node for rack in alike for node in rack.nodes)))
     jobs = tuple(job for job in snapshot.jobs if job.id in named["job"])
-    return replace(snapshot, racks=tuple(racks), pods=pods, jobs=jobs)
+    fabric = replace(snapshot.fabric, hash=None)  # it may name switches that are gone, and decides nothing
+    return replace(snapshot, fabric=fabric, racks=tuple(racks), pods=pods, jobs=jobs, pending=())
 
 
 def _unbounded_but(problem: Problem, snapshot: Snapshot, parts: Collection[Part]) -> Problem:

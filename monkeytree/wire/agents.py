@@ -35,7 +35,7 @@ class Deadlines:
     """Seconds after which a party that waits gives up, by what it waits for.
 
     Attributes:
-        prepare_s: the standby to be up, its arena faulted in.
+        prepare_s: the standby to be up, its arena faulted in; a move stays PREPARED for twice that.
         arm_s: all ranks to reach a boundary after they were armed; also how long a move stays ARMED
             without a pause.
         pause_s: from the pause of the first rank to the decision; whoever waits longer writes abort.

@@ -17,7 +17,16 @@ from monkeytree.fabric_hash import (
     Method,
     Select,
 )
-from monkeytree.hash_offences import CONFIDENCE, OFFSET, PROBES, SEED, SOURCE_PORT, UPLINK, VERSION
+from monkeytree.hash_offences import (
+    CONFIDENCE,
+    OFFSET,
+    PROBES,
+    SEED,
+    SOURCE_PORT,
+    UPLINK,
+    VERSION,
+    number_of,
+)
 from monkeytree.offence_log import OffenceLog, Path
 
 from .fields import Amount, Choice, Count, Listing, Name, OnePass, Ranks, refuse
@@ -54,9 +63,9 @@ class PortsByUplink(OnePass, fields.Dict):
             return refuse(log, at, "must be an object of source ports", value)
         found = {}
         for name, listed in value.items():
-            uplink = int(name) if str(name).isdecimal() and len(str(name)) < 8 else -1
+            uplink = number_of(name)
             if not UPLINK.holds(uplink):
-                log.add((*at, str(name)), f"its name {UPLINK.message}", name)
+                log.add((*at, str(name)), f"its name {UPLINK.message}, without leading zeros", name)
                 continue
             ports = self.ports.read(listed, log, (*at, str(name)))
             if ports is not missing:

@@ -75,11 +75,23 @@ class FreeObject(OnePass, fields.Dict):
         return refuse(log, at, "must be an object", value)
 
 
+class Reserved(OnePass, fields.Dict):
+    """Slots by node."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(keys=fields.String(), values=fields.Integer(metadata={"minimum": 1}), **kwargs)
+
+    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
+        if isinstance(value, Mapping) and all(type(slots) is int and slots > 0 for slots in value.values()):
+            return dict(value)
+        return refuse(log, at, "must be an object of node ids and integers from 1", value)
+
+
 class PlanSchema(DocumentSchema):
     """A plan in any state.
 
-    Dumps a :class:`~monkeytree.plan.Plan` or a plan's document; loads ready ones. Every member is
-    always there; until the plan is ready those that the solver answers are null.
+    Dumps a :class:`~monkeytree.plan.Plan` or a plan's document; loads ready ones. Every member but
+    ``reserved`` is always there; until the plan is ready those that the solver answers are null.
     """
 
     class Meta:
@@ -134,6 +146,13 @@ class PlanSchema(DocumentSchema):
         metadata=about("Advice for the snapshot's `pending`, in order, each after the ones before."),
     )
 
+    reserved = Reserved(
+        metadata=about(
+            "Slots by node that were promised to executions under way, and held while planning; only where "
+            "there were some. `certificate` and `conflict` are null then."
+        )
+    )
+
     @staticmethod
     def refusal(offences: Sequence[Offence]) -> InvalidPlan:
         """The error that carries ``offences``."""
@@ -149,6 +168,7 @@ class PlanSchema(DocumentSchema):
         if empty:
             raise InvalidPlan([Offence(f"/{name}", MESSAGES["null"]) for name in empty])
         del values["format"]
+        values.pop("reserved", None)  # of the document: what was solved does not tell it
         return Plan(**values)
 
 

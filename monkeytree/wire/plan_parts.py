@@ -38,7 +38,7 @@ from .schema import PartSchema, Rows
 
 INDEX = Whole(0, 2**63 - 1)
 SECONDS = Real(0.0, 1e15)
-VALUE = Real(-1e18, 1e18)
+VALUE = Real(-1e45, 1e45)
 
 
 class Text(OnePass, fields.String):

@@ -17,10 +17,8 @@ SCHEME = "MT-HMAC"
 SKEW_S = 60.0
 
 
-def sign(
-    secret: str, node: str, method: str, target: str, body: bytes, *, now: float | None = None
-) -> str:
-    """The value of ``Authorization``; ``target`` is the path with its query string, ``node`` whose agent is meant."""
+def sign(secret: str, node: str, method: str, target: str, body: bytes, *, now: float | None = None) -> str:
+    """The value of ``Authorization``; ``node``: whose agent is meant, ``target``: path with query string."""
     ts = f"{time.time() if now is None else now:.3f}"
     nonce = secrets.token_hex(16)
     return f"{SCHEME} ts={ts},nonce={nonce},sig={signature(secret, node, method, target, body, ts, nonce)}"

@@ -25,6 +25,7 @@ from monkeytree.adapters.errors import (
     UnknownSnapshot,
     UnknownToken,
 )
+from monkeytree.adapters.paging import Span
 from monkeytree.adapters.replays import Answer
 from monkeytree.adapters.rows import Receipt, SnapshotRow
 from monkeytree.adapters.solving import Outcome
@@ -69,7 +70,7 @@ def test_an_older_sequence_is_refused_whole(store: Store, cluster: str) -> None:
     submit(store, cluster, "a", 5)
     with pytest.raises(StaleSnapshot, match=r"sequence 4 .* than 5"):
         submit(store, cluster, "b", 4)
-    assert len(store.list_snapshots(clusters=frozenset({cluster})).items) == 1
+    assert len(store.list_snapshots(Span(frozenset({cluster}))).items) == 1
     assert submit(store, cluster, "a", 5).created is False
 
 
@@ -259,7 +260,7 @@ def test_a_store_of_the_first_version_is_brought_up(tmp_path: Path) -> None:
     assert store.plan(plan.id).state == "queued"
     store.beat("validator:h:1", "no ns-3")
     assert store.notes("validator", 60.0) == ["no ns-3"]
-    assert store.validations.list_validations().items == ()
+    assert store.validations.list_rows(Span()).items == ()
     store.close()
 
 

@@ -18,7 +18,9 @@ from monkeytree.snapshot import Planning
 from tests.integration.rig import Valkey, eventually
 
 PLAN = PlanRow(
-    "p1", "s", "c", Planning(), "queued", None, None, 0, None, 0.0, None, None, None, None, "r1"
+    id="p1", snapshot_id="s", cluster="c", planning=Planning(), state="queued", status=None,
+    moves_needed=None, attempt=0, lease_until=None, created_at=0.0, started_at=None, finished_at=None,
+    failure_code=None, failure_message=None, request_id="r1",
 )  # fmt: skip
 
 

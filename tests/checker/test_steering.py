@@ -111,6 +111,15 @@ def test_reasons(change: Document, reason: str) -> None:
     assert check(snapshot, plan) == []
 
 
+def test_a_hash_over_the_queue_pair_is_named_so_even_where_the_tiers_polarise() -> None:
+    same = {"algorithm": "crc16_ccitt", "fields": ["src", "dst", "sport", "dst_qp"]}
+    for leaf, pod in ((same, same), ({"algorithm": "crc16_ccitt", "fields": ["src"]}, same)):
+        document = fabric({"leaf": leaf, "pod": pod}, uplinks=3, pods=True)
+        snapshot, plan = planned(document)
+        assert "needs_queue_pair" in {row.reason for row in plan.unsteered}
+        assert check(snapshot, plan) == []
+
+
 def test_a_learned_table_steers() -> None:
     epoch = topology_epoch(monkeytree.load_snapshot(fabric({"leaf": {"algorithm": "crc32"}})))
     ports = {str(uplink): [50_000 + uplink, 51_000 + uplink] for uplink in range(4)}

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from monkeytree.cli.drill import drill
 from monkeytree.cli.drilling import launcher
 from monkeytree.cli.drilling.outcome import differences, read_outcome
+from monkeytree.cli.drilling.report import print_matrix, unfinished
 from monkeytree.cli.drilling.scene import plan_scene
 from monkeytree.cli.drilling.watch import ACTORS, STATES, Kill, matrix
 
@@ -100,6 +102,15 @@ def test_bad_options_are_named(arguments: list[str], said: str) -> None:
     done = monkeytree("drill", *arguments)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_drill_that_does_not_finish_is_a_line_of_the_matrix() -> None:
+    console = Console(record=True, width=120)
+    print_matrix(console, [unfinished("controller@ARMED", True, "the job did not go on")])
+    said = console.export_text()
+    assert "controller@ARMED" in said
+    assert "not_finished" in said
+    assert "0 of 1 drills are identical" in said
 
 
 def test_the_matrix_has_every_actor_and_every_state() -> None:

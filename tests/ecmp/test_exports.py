@@ -97,12 +97,20 @@ def test_the_command_says_what_is_not_steered(files: tuple[Path, Path], tmp_path
     assert parse_table(done.stdout)
 
 
+def test_a_plan_that_does_not_hold_is_told(files: tuple[Path, Path], tmp_path: Path) -> None:
+    for member, value in (("rail", 7), ("from_rank", 99), ("job", "nobody")):
+        document = json.loads(files[1].read_text())
+        document["flows"][0][member] = value
+        done = command("routes", files[0], write(tmp_path / "plan.json", document))
+        assert (done.returncode, "does not hold" in done.stderr, done.stdout) == (2, True, ""), done.stderr
+
+
 def test_wrong_input_is_told(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert "no node" in command("routes", *files, "--node", "nowhere").stderr
     document = json.loads(files[0].read_text())
     document["cluster"] = "other"
     done = command("routes", write(tmp_path / "other.json", document), files[1])
-    assert (done.returncode, "not of the one given" in done.stderr) == (2, True)
+    assert (done.returncode, "made for another snapshot" in done.stderr) == (2, True)
     document["fabric"] = {"rails": 2}
     _, plan = planned(document)
     done = command(

@@ -85,3 +85,14 @@ def test_pinned_workers_on_one_rack_are_enough() -> None:
     assert result is not None
     assert (len(result.jobs), len(result.racks)) == (4, 1)
     assert set(result.jobs) == set(pinned)
+
+
+def test_switches_that_a_smaller_question_leaves_out_may_have_seeds_of_their_own() -> None:
+    document = lab({"n1": 1}, {"n2": 1}, {"n3": 1}, A=["n1", "n2"])
+    document["fabric"] = {
+        "hash": {
+            "leaf": {"algorithm": "crc32"},
+            "leaf_seeds": {f"{rack['id']}/0": 1 for rack in document["racks"]},
+        }
+    }
+    assert found(document) is not None

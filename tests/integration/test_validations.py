@@ -101,9 +101,9 @@ def test_a_plan_is_replayed_and_its_report_read(tmp_path: Path) -> None:
         of_plan = api.get("/v1/validations", params={"plan_id": plan["id"]}).json()["items"]
         assert [one["id"] for one in of_plan] == [ready["id"]]
 
-        wrong = api.post("/v1/validations?wait=60", json={**as_it_stands, "profile": "nonsense"}).json()
+        wrong = api.post("/v1/validations?wait=60", json={**as_it_stands, "routing": "hash"}).json()
         assert wrong["state"] == "failed"
-        assert "nonsense" in wrong["failure"]["message"]
+        assert "/fabric/hash" in wrong["failure"]["message"]
         text = api.get("/metrics").text
         assert "monkeytree_validation_queue_depth 0.0" in text
         assert 'monkeytree_validations{state="ready"} 2.0' in text

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import monkeytree
 from monkeytree import advise as module
 from monkeytree.advise import advise
+from monkeytree.placement import Arrangement
 from monkeytree.plan import PendingPlacement
 from monkeytree.snapshot import Fabric, Job, Node, Pending, Pod, Rack, ReplicaGroup, Snapshot
 
@@ -175,3 +177,30 @@ def test_many_jobs_on_a_large_cluster_are_placed_soon() -> None:
     found = advise(Snapshot("c", "2026-11-29T18:00:00Z", racks, (), pending=tuple(jobs)))
     assert all(one.proved and one.within_bound for one in found if one.nodes)
     assert sum(1 for one in found if one.nodes) == 40
+
+
+def test_a_long_queue_takes_no_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs beyond the steps of all are placed greedily; what found no room once is not looked for again."""
+    monkeypatch.setattr(module, "BUDGET_OF_ALL", 50_000)
+    racks = tuple(Rack(f"r{r}", (0,), tuple(Node(f"n{r}.{n}", 8) for n in range(8))) for r in range(64))
+    running = Job("A", (ReplicaGroup("0", tuple(f"n{r}.0" for r in range(64))),))
+    none = frozenset(["none"])
+    wide = [Pending(f"W{n}", 2000 - n) for n in range(5)]
+    vain = [Pending(f"V{n}", 8 + n % 3, classes=none) for n in range(300)]
+    pending = (*(Pending(f"P{n}", 90) for n in range(15)), *wide, *vain)
+    snapshot = Snapshot("c", "2026-11-29T18:00:00Z", racks, (running,), pending=pending)
+    board = module._Board.of(snapshot, Arrangement.of(snapshot))
+    looked = Counter[str]()
+    offer = board._offer
+
+    def counted(rack: Rack, job: Pending) -> module._Offer:
+        looked[job.id] += 1
+        return offer(rack, job)
+
+    board._offer = counted  # type: ignore[method-assign]
+    found = [board.place(job) for job in pending]
+    assert all(not one.nodes for one in found[-300:])
+    assert sum(name.startswith("V") for name in looked) <= 3
+    assert 0 < board.steps <= module.BUDGET_OF_ALL
+    assert found == list(advise(snapshot))
+    assert monkeytree.check(snapshot, monkeytree.make_plan(snapshot, time_limit_s=1)) == []

@@ -118,4 +118,9 @@ def test_json_is_strict(tmp_path: Path) -> None:
     assert "impossible_launch" in refused.stderr
     foreign = command("ranks", EXAMPLES[0], made, "--job", "A")
     assert foreign.returncode == 2
-    assert "made for another placement" in foreign.stderr
+    assert "made for another snapshot" in foreign.stderr
+    wrong = json.loads(made.read_text("utf-8"))
+    wrong["rings"][0]["order"] = [0, 0, 7]
+    made.write_text(json.dumps(wrong), "utf-8")
+    broken = command("ranks", path, made)
+    assert (broken.returncode, broken.stdout, "does not hold" in broken.stderr) == (2, "", True)

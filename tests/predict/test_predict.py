@@ -157,3 +157,27 @@ def test_more_traffic_slows_more(seed: int, factor: float) -> None:
     slow = slowdowns(monkeytree.load_snapshot(document))
     slower = slowdowns(monkeytree.load_snapshot(heavier))
     assert all(1 <= slow[job] <= slower[job] + 1e-9 for job in slow)
+
+
+def test_hashed_flows_of_a_leaf_that_has_lost_its_uplinks_are_not_predicted() -> None:
+    document = shared(routing="ecmp", uplinks=0, jobs=1)
+    document["fabric"]["uplink_gbps"] = 800  # one flow would fit on an uplink twice, but there is none
+    document["racks"][0]["nodes"]["r1n9"] = 1
+    snapshot = monkeytree.load_snapshot(document)
+    plan = monkeytree.make_plan(snapshot)
+    assert plan.moves
+    assert plan.predicted is not None
+    assert plan.predicted.saved_gpu_s is None
+    assert monkeytree.check(snapshot, plan) == []
+
+
+def test_the_largest_figures_there_are_can_be_written_and_read() -> None:
+    document = shared()
+    for job in document["jobs"]:
+        job["remaining_s"] = 1e9
+        job["replica_groups"][0].update(iteration_s=1e-6, traffic_gb=1e6)
+    snapshot = monkeytree.load_snapshot(document)
+    read = monkeytree.load_plan(monkeytree.dump_plan(monkeytree.make_plan(snapshot)))
+    assert read.predicted is not None
+    assert (read.predicted.saved_gpu_s or 0) > 1e19
+    assert monkeytree.check(snapshot, read) == []

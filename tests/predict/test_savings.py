@@ -88,3 +88,13 @@ def test_untold_intervals_are_counted_as_nothing_and_said() -> None:
     del told[0]["jobs"][0]["replica_groups"][0]["traffic_gb"]
     found = replay(history(*told), ALWAYS)
     assert (found.unpredicted, found.saved_gpu_s, found.plans) == (1, 0.0, 1)
+
+
+def test_a_threshold_takes_spines_away_that_have_seeds_of_their_own() -> None:
+    told = [shared(minute=minute, uplinks=2) for minute in (0, 10)]
+    for document in told:
+        document["pods"] = [{"id": "p", "uplinks": 2}]
+        for rack in document["racks"]:
+            rack["pod"] = "p"
+        document["fabric"] = {"hash": {"leaf": {"algorithm": "crc32"}, "pod_seeds": {"p/1": 5}}}
+    assert figures(replay(history(*told), threshold(1)))[0] == 1

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from monkeytree.adapters.replay_options import PORTS, PROFILES, ROUTING, ReplayOptions
+from monkeytree.validation.options import parse
+from monkeytree.validation.profiles import PROFILES as THEIRS
 from tests.integration.documents import snapshot
 from tests.integration.rig import Rig
 
@@ -33,6 +36,9 @@ def ask(parts: Rig, api: Client, **body: Any) -> Answer:
         ({"snapshot_id": "s", "seed": -1}, "/seed", "from 0"),
         ({"snapshot_id": "s", "ecmp_share": 1.5}, "/ecmp_share", "from 0 to 1"),
         ({"snapshot_id": "s", "steps": 0}, "/steps", "from 1"),
+        ({"snapshot_id": "s", "profile": "infiniband"}, "/profile", "dcqcn, pfc_only"),
+        ({"snapshot_id": "s", "routing": "ecmp"}, "/routing", "steered, hash"),
+        ({"snapshot_id": "s", "ports": 4791}, "/ports", "plan, default"),
         ({"snapshot_id": "s", "fail_link": ["r1:0", "r1"]}, "/fail_link/1", "RACK:SPINE"),
         ({"snapshot_id": "s", "fail_link": ["r:0"] * 1001}, "/fail_link", "at most 1000"),
         ({"snapshot_id": "s", "fail_link": "r1:0"}, "/fail_link", "array"),
@@ -89,6 +95,26 @@ def test_a_validation_is_read_listed_and_cancelled(
     assert (anew.status_code, anew.json["id"] == document["id"]) == (202, False)
     for unknown in (api.get("/v1/validations/nowhere"), api.delete("/v1/validations/%00")):
         assert (unknown.status_code, unknown.json["code"]) == (404, "unknown_validation")
+
+
+def test_routing_by_hash_is_asked_for_and_told(parts: Rig, api: Client, snapshot_id: str) -> None:
+    usual = ask(parts, api, snapshot_id=snapshot_id).json
+    assert (usual["options"]["routing"], usual["options"]["ports"]) == ("steered", "plan")
+    hashed = ask(parts, api, snapshot_id=snapshot_id, routing="hash", ports="default").json
+    assert (hashed["options"]["routing"], hashed["options"]["ports"]) == ("hash", "default")
+    assert hashed["id"] != usual["id"]
+    assert parts.store.validations.find(hashed["id"]).options == ReplayOptions(
+        routing="hash", ports="default"
+    )
+
+
+def test_the_replay_takes_what_the_service_lets_in() -> None:
+    assert tuple(THEIRS) == PROFILES
+    for routing, ports in zip(ROUTING, PORTS, strict=True):
+        told = parse(["s.json", *ReplayOptions(routing=routing, ports=ports).arguments()])
+        assert (told.routing, told.ports) == (routing, ports)
+    older = '{"fail_link": [], "profile": "dcqcn", "seed": 3}'
+    assert ReplayOptions.from_text(older) == ReplayOptions(seed=3)
 
 
 def test_a_ready_validation_comes_with_its_report(parts: Rig, api: Client, snapshot_id: str) -> None:

@@ -17,6 +17,7 @@ BODY = {
     "routes": [
         {"src_ip": "10.0.0.1", "dst_ip": "10.1.0.1", "port": 50_000},
         {"src_ip": "10.0.0.1", "dst_ip": "10.9.9.9", "port": 50_001},
+        {"src_ip": "fd00::1", "dst_ip": "fd00::2", "port": 50_002},  # a line that the shim could not read
     ],
 }
 

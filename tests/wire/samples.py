@@ -190,7 +190,7 @@ def groups(draw: st.DrawFn, name: str, free: dict[str, int]) -> ReplicaGroup | N
         pinned=draw(st.frozensets(st.sampled_from(ranks))),
         kind=draw(st.sampled_from(["ring", "tree", "all_to_all", "other"])),
         traffic_gb=draw(st.none() | st.floats(1e-9, 1e6)),
-        iteration_s=draw(st.none() | st.floats(1e-9, 1e6)),
+        iteration_s=draw(st.none() | st.floats(1e-6, 1e6)),
     )
 
 

@@ -147,6 +147,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     (f"{GROUP}/traffic_gb", 0, [f"{GROUP}/traffic_gb"]),
     (f"{GROUP}/traffic_gb", "26", [f"{GROUP}/traffic_gb"]),
     (f"{GROUP}/iteration_s", 0, [f"{GROUP}/iteration_s"]),
+    (f"{GROUP}/iteration_s", 5e-324, [f"{GROUP}/iteration_s"]),
     ("/jobs/0/remaining_s", -1, ["/jobs/0/remaining_s"]),
     ("/planning/trigger", "never", ["/planning/trigger"]),
     ("/pending", {}, ["/pending"]),

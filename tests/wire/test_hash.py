@@ -52,3 +52,37 @@ def test_seeds_and_tables_survive_a_round_trip() -> None:
     other = copy.deepcopy(document)
     other["fabric"]["hash"]["leaf"]["seed"] = 8
     assert monkeytree.snapshot_id(monkeytree.load_snapshot(other)) != monkeytree.snapshot_id(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("hash_", "pointer"),
+    [
+        ({"leaf": {"algorithm": "crc32"}, "leaf_seeds": {"r1/00": 1}}, "/fabric/hash/leaf_seeds/r1~100"),
+        (
+            {"leaf": {"algorithm": "crc32"}, "leaf_seeds": {"r1/\u0660": 1}},
+            "/fabric/hash/leaf_seeds/r1~1\u0660",
+        ),
+        (
+            {"leaf": {"algorithm": "crc32"}, "leaf_seeds": {"r1/" + "9" * 5000: 1}},
+            "/fabric/hash/leaf_seeds/r1~1999",
+        ),
+        ({"learned": {"01": [49_152], "1": [49_153]}}, "/fabric/hash/learned/pairs/0/ports/01"),
+        ({"learned": {"0": [49_152], "1": [49_152]}}, "/fabric/hash/learned/pairs/0/ports/1/0"),
+    ],
+)
+def test_switches_and_uplinks_have_one_name_and_a_port_leads_one_way(hash_: Any, pointer: str) -> None:
+    document = addressed("10.0.0.1", "10.0.0.2")
+    if "learned" in hash_:
+        pairs = [{"src": "10.0.0.1", "dst": "10.0.0.2", "ports": hash_["learned"]}]
+        hash_ = {"learned": {"version": 1, "epoch": "any", "pairs": pairs}}
+    document["fabric"]["hash"] = hash_
+    with pytest.raises(InvalidSnapshot) as refused:
+        monkeytree.load_snapshot(document)
+    (offence,) = refused.value.offences
+    assert offence.pointer.startswith(pointer)
+
+
+def test_an_address_has_no_zone() -> None:
+    with pytest.raises(InvalidSnapshot) as refused:
+        monkeytree.load_snapshot(addressed("fe80::1", "fe80::1%eth0"))
+    assert [offence.pointer for offence in refused.value.offences] == ["/racks/0/nodes/r1n2/addresses/0"]
