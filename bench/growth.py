@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from . import decisions
+from . import decisions, drawing
 from .churn import Shape
 from .decisions import Sample
 from .measure import quantile
@@ -109,19 +108,12 @@ def draw(panels: Sequence[Panel], file: Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    matplotlib = import_module("matplotlib")  # an extra, and untyped where it is not installed
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "monkeytree", "svg.fonttype": "none", "font.size": 9})
-    pyplot = import_module("matplotlib.pyplot")
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+    figure, axes = drawing.pyplot().subplots(2, 2, figsize=(9, 6.4), layout="constrained")
     for panel, axis in zip(panels, axes.flat, strict=True):
         _draw_panel(panel, axis)
     axes.flat[0].legend(frameon=False)
     figure.suptitle("CPU time of a planning decision (churned clusters of 8-GPU servers, 2 uplinks a rack)")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Date": None} if file.suffix == ".svg" else None)
-    pyplot.close(figure)
+    drawing.save(figure, file)
 
 
 def _draw_panel(panel: Panel, axis: Any) -> None:

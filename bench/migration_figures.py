@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from . import drawing
 
 Document = dict[str, Any]
 
@@ -23,21 +24,13 @@ STATES = {
 }  # fmt: skip
 
 
-def _pyplot() -> Any:
-    matplotlib = import_module("matplotlib")  # an extra, and untyped where it is not installed
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "monkeytree", "svg.fonttype": "none", "font.size": 9})
-    return import_module("matplotlib.pyplot")
-
-
 def timeline(found: Document, file: Path) -> None:
     """The paper's phases above, ours below, each on its own clock.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
-    pyplot = _pyplot()
-    figure, (above, below) = pyplot.subplots(2, 1, figsize=(9, 5.4), layout="constrained")
+    figure, (above, below) = drawing.pyplot().subplots(2, 1, figsize=(9, 5.4), layout="constrained")
     rows = ["source", "wire", "destination"]
     for row, start, end, label, colour in PAPER:
         above.barh(rows.index(row), end - start, left=start, color=colour, height=0.6)
@@ -49,7 +42,7 @@ def timeline(found: Document, file: Path) -> None:
     _dress(below, ["source", "destination", "ranks that stay"],
            said + f"{found['beyond_wire_s_per_gb']:.2f} s/GB beyond it")  # fmt: skip
     below.set_xlabel("seconds since the job paused")
-    _save(figure, file, pyplot)
+    drawing.save(figure, file)
 
 
 def _ours(found: Document, axis: Any) -> None:
@@ -78,8 +71,7 @@ def by_ranks(curve: list[Document], file: Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    pyplot = _pyplot()
-    figure, axis = pyplot.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, axis = drawing.pyplot().subplots(figsize=(6.4, 4), layout="constrained")
     ranks = [one["ranks"] for one in curve]
     for name, style, label in (
         ("pause_s", "o-", "pause of the job"),
@@ -96,7 +88,7 @@ def by_ranks(curve: list[Document], file: Path) -> None:
     axis.set_title("A warm move of one rank, state of 1 MB")
     axis.grid(alpha=0.3)
     axis.legend(frameon=False)
-    _save(figure, file, pyplot)
+    drawing.save(figure, file)
 
 
 def _dress(axis: Any, rows: list[str], title: str) -> None:
@@ -104,9 +96,3 @@ def _dress(axis: Any, rows: list[str], title: str) -> None:
     axis.invert_yaxis()
     axis.set_title(title, fontsize=9)
     axis.grid(axis="x", alpha=0.3)
-
-
-def _save(figure: Any, file: Path, pyplot: Any) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Date": None} if file.suffix == ".svg" else None)
-    pyplot.close(figure)

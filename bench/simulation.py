@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from monkeytree.simulation import Setup, simulate
 
+from . import drawing
 from .measure import spending
 from .table import heading, number, show
 
@@ -97,11 +97,7 @@ def draw(costs: Sequence[Cost], file: Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    matplotlib = import_module("matplotlib")  # an extra, and untyped where it is not installed
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "monkeytree", "svg.fonttype": "none", "font.size": 9})
-    pyplot = import_module("matplotlib.pyplot")
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = drawing.pyplot().subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for system, style in zip(GROWTH_SYSTEMS, ("o-", "s--", "^:"), strict=True):
         own = [cost for cost in costs if cost.system == system]
         sizes = [cost.gpus for cost in own]
@@ -120,6 +116,4 @@ def draw(costs: Sequence[Cost], file: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False)
     figure.suptitle(f"Simulating load 1.0: a job for {GPUS_PER_JOB} GPUs, time compressed 50 times")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Date": None} if file.suffix == ".svg" else None)
-    pyplot.close(figure)
+    drawing.save(figure, file)

@@ -57,7 +57,33 @@ class _Links:
         return len(self.capacity) - 1
 
 
-class LeafSpine:
+class _Racks:
+    """Racks whose servers meet in leaves, and paths that are looked for once."""
+
+    def __init__(self, racks: int, blocks_per_rack: int) -> None:
+        self.racks = racks
+        self.blocks_per_rack = blocks_per_rack
+        self._known: dict[tuple[int, int], Choices] = {}
+
+    def ends(self, source: int, target: int) -> tuple[int, int] | None:
+        """See :class:`Fabric`."""
+        per_rack = self.blocks_per_rack * GPUS_PER_BLOCK
+        here, there = source // per_rack, target // per_rack
+        return None if here == there else (here, there)
+
+    def choices(self, source_leaf: int, target_leaf: int) -> Choices:
+        """See :class:`Fabric`."""
+        known = self._known.get((source_leaf, target_leaf))
+        if known is None:
+            known = self._known[source_leaf, target_leaf] = self._find(source_leaf, target_leaf)
+        return known
+
+    def _find(self, source: int, target: int) -> Choices:
+        """Paths between two leaves."""
+        raise NotImplementedError
+
+
+class LeafSpine(_Racks):
     """Racks under spines, one uplink from each rack to each spine.
 
     Args:
@@ -73,8 +99,7 @@ class LeafSpine:
         failed: frozenset[tuple[int, int]] = frozenset(),
         leaves_per_rack: int = 1,
     ) -> None:
-        self.racks = racks
-        self.blocks_per_rack = blocks_per_rack
+        super().__init__(racks, blocks_per_rack)
         self.pods: tuple[int, ...] = ()
         self.pod_uplinks = 0
         self.spines = tuple(
@@ -86,26 +111,16 @@ class LeafSpine:
         self._up = [[links.add(uplink_gbps) for _ in range(spines)] for _ in leaves]
         self._down = [[links.add(uplink_gbps) for _ in range(spines)] for _ in leaves]
         self.capacity = links.capacity
-        self._known: dict[tuple[int, int], Choices] = {}
 
-    def ends(self, source: int, target: int) -> tuple[int, int] | None:
-        """See :class:`Fabric`."""
-        per_rack = self.blocks_per_rack * GPUS_PER_BLOCK
-        here, there = source // per_rack, target // per_rack
-        return None if here == there else (here, there)
-
-    def choices(self, source_leaf: int, target_leaf: int) -> Choices:
-        """See :class:`Fabric`; by ascending live spine."""
-        known = self._known.get((source_leaf, target_leaf))
-        if known is None:
-            here = self.spines[source_leaf // self._leaves_per_rack]
-            there = set(self.spines[target_leaf // self._leaves_per_rack])
-            up, down = self._up[source_leaf], self._down[target_leaf]
-            known = [(up[spine], down[spine]) for spine in here if spine in there]
-            if not known:
-                raise ValueError(f"leaves {source_leaf} and {target_leaf} share no live spine")
-            self._known[source_leaf, target_leaf] = known
-        return known
+    def _find(self, source: int, target: int) -> Choices:
+        """By ascending live spine."""
+        here = self.spines[source // self._leaves_per_rack]
+        there = set(self.spines[target // self._leaves_per_rack])
+        up, down = self._up[source], self._down[target]
+        found = [(up[spine], down[spine]) for spine in here if spine in there]
+        if not found:
+            raise ValueError(f"leaves {source} and {target} share no live spine")
+        return found
 
 
 class Rails(LeafSpine):
@@ -134,7 +149,7 @@ class Rails(LeafSpine):
         return racks[0] * GPUS_PER_BLOCK + rail, racks[1] * GPUS_PER_BLOCK + rail
 
 
-class Pods:
+class Pods(_Racks):
     """Three tiers: racks under the aggregation switches of their pod, pods under cores.
 
     Aggregation switch a of a pod has the links to the cores c with c mod (aggregation switches) = a.
@@ -150,8 +165,7 @@ class Pods:
         uplink_gbps: float,
         failed: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        self.racks = pods * racks_per_pod
-        self.blocks_per_rack = blocks_per_rack
+        super().__init__(pods * racks_per_pod, blocks_per_rack)
         self.pods = tuple(rack // racks_per_pod for rack in range(self.racks))
         self.pod_uplinks = cores
         self.spines = tuple(
@@ -165,32 +179,21 @@ class Pods:
         self._core_down = [[links.add(uplink_gbps) for _ in range(cores)] for _ in range(pods)]
         self.capacity = links.capacity
         self._aggregations = aggregations
-        self._known: dict[tuple[int, int], Choices] = {}
-
-    def ends(self, source: int, target: int) -> tuple[int, int] | None:
-        """See :class:`Fabric`."""
-        per_rack = self.blocks_per_rack * GPUS_PER_BLOCK
-        here, there = source // per_rack, target // per_rack
-        return None if here == there else (here, there)
-
-    def choices(self, source_leaf: int, target_leaf: int) -> Choices:
-        """See :class:`Fabric`; by aggregation switch inside a pod, by core between pods."""
-        known = self._known.get((source_leaf, target_leaf))
-        if known is None:
-            known = self._find(source_leaf, target_leaf)
-            if not known:
-                raise ValueError(f"racks {source_leaf} and {target_leaf} share no live path")
-            self._known[source_leaf, target_leaf] = known
-        return known
 
     def _find(self, source: int, target: int) -> Choices:
+        """By aggregation switch inside a pod, by core between pods."""
         up, down = self._up[source], self._down[target]
         both = set(self.spines[source]) & set(self.spines[target])
         here, there = self.pods[source], self.pods[target]
+        found: list[Path] = []
         if here == there:
-            return [(up[one], down[one]) for one in sorted(both)]
-        return [
-            (up[one], self._core_up[here][core], self._core_down[there][core], down[one])
-            for core in range(self.pod_uplinks)
-            if (one := core % self._aggregations) in both
-        ]
+            found = [(up[one], down[one]) for one in sorted(both)]
+        else:
+            found = [
+                (up[one], self._core_up[here][core], self._core_down[there][core], down[one])
+                for core in range(self.pod_uplinks)
+                if (one := core % self._aggregations) in both
+            ]
+        if not found:
+            raise ValueError(f"racks {source} and {target} share no live path")
+        return found

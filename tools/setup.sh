@@ -24,6 +24,11 @@ missing_apt() {
     elif [ ! -x .venv/bin/python ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then echo python3-venv
     fi
     if [ "$level" = dev ] && ! has_compose; then echo docker-compose; fi
+    # Tests that need these are skipped without them, but not in CI: network namespaces; the real libibverbs.
+    if [ "$level" = dev ] && [ "${CI:-}" = true ]; then
+        command -v ip >/dev/null 2>&1 || echo iproute2
+        [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
+    fi
 }
 
 # Installs apt packages as root; elsewhere it names them. False where they cannot be had.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from .measure import Estimate
 
 # Okabe and Ito's colours, told apart by the colour-blind too.
 COLOURS: Mapping[str, str] = {
@@ -17,6 +19,8 @@ NAMES: Mapping[str, str] = {
     "monkeytree3": "MonkeyTree, pods bounded too", "monkeytree-ecmp": "MonkeyTree over ECMP",
     "monkeytree-crux": "MonkeyTree over Crux", "monkeytree-sglb": "MonkeyTree over SGLB",
 }  # fmt: skip
+
+At = TypeVar("At", bound=float)
 
 
 class NoMatplotlib(Exception):
@@ -49,6 +53,20 @@ def save(picture: Any, path: Path) -> None:
 def bars(axes: Any, at: float, width: float, value: float, interval: float | None, colour: str) -> None:
     """One bar, with its interval."""
     axes.bar(at, value, width, color=colour, yerr=interval or None, capsize=2, error_kw={"lw": 0.8})
+
+
+def line(axes: Any, system: str, ours: Mapping[At, Estimate | None], published: Mapping[At, float]) -> None:
+    """A system over what varies: a line of ours where there is one, diamonds of theirs."""
+    known = {at: one.value for at, one in ours.items() if one is not None}
+    axes.plot(list(known), list(known.values()), color=COLOURS[system], marker="o", markersize=3,
+              label=NAMES[system])  # fmt: skip
+    for at, value in published.items():
+        theirs(axes, at, value, COLOURS[system])
+
+
+def explain_theirs(axes: Any) -> None:
+    """The diamond in the legend."""
+    axes.plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
 
 
 def theirs(axes: Any, x: float, y: float, colour: str = "black") -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..setup import Setup
-from .drawing import COLOURS, NAMES, theirs
+from .drawing import COLOURS, NAMES, explain_theirs, theirs
 from .figure import Figure, Find, Row, Sample, found, load_seed
 from .measure import Estimate, Measure, mean, p90, p99, pooled
 from .published import published
@@ -94,7 +94,7 @@ def draw(picture: Any, sample: Sample, find: Find) -> None:
                 theirs(axes, load, by_load[f"{load:.1f}"][at], COLOURS[system])
         axes.set(title=f"{name} slowdown", xlabel="offered load", xticks=LOADS)
         axes.set_ylim(bottom=0.98)
-    panels[0].plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
+    explain_theirs(panels[0])
     handles, labels = panels[0].get_legend_handles_labels()
     picture.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=5)
 
@@ -103,7 +103,11 @@ FIGURE = Figure(
     name="fig06",
     title="Figure 6: slowdown under each system as the load grows",
     columns=("system", "load"),
-    samples={"quick": Sample(1, 150, 20), "stated": Sample(3, 1000, 10), "paper": Sample(5, 2400)},
+    samples={
+        "quick": Sample(1, 150, 20),
+        "stated": Sample(3, 1000, 10, whole=("monkeytree",)),
+        "paper": Sample(5, 2400),
+    },
     setups=setups,
     rows=rows,
     draw=draw,

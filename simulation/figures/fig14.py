@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..setup import Setup
-from .drawing import COLOURS, NAMES, bars, theirs
+from .drawing import COLOURS, NAMES, bars, explain_theirs, line, theirs
 from .figure import Figure, Find, Row, Sample, found, load_seed
 from .measure import mean, p99, pooled
 from .published import published
@@ -73,12 +73,8 @@ def draw_rails(picture: Any, sample: Sample, find: Find) -> None:
     axes = picture.subplots()
     for system, by_load in published("fig14a")["p99"].items():
         estimates = {load: pooled(found(on_rails(system, load, sample), find), p99) for load in LOADS}
-        known = {load: one.value for load, one in estimates.items() if one is not None}
-        axes.plot(list(known), list(known.values()), color=COLOURS[system], marker="o", markersize=3,
-                  label=NAMES[system])  # fmt: skip
-        for load in LOADS:
-            theirs(axes, load, by_load[f"{load:.1f}"], COLOURS[system])
-    axes.plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
+        line(axes, system, estimates, {load: by_load[f"{load:.1f}"] for load in LOADS})
+    explain_theirs(axes)
     axes.set(xlabel="offered load", ylabel="p99 slowdown", xticks=LOADS)
     axes.legend(fontsize=8)
 
@@ -107,7 +103,7 @@ def draw_pods(picture: Any, sample: Sample, find: Find) -> None:
         if estimate is not None:
             bars(axes, at, 0.6, estimate.value, estimate.half_width, COLOURS[system])
         theirs(axes, at, value)
-    axes.plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
+    explain_theirs(axes)
     axes.set_xticks(range(len(systems)), [NAMES[system].replace(", ", ",\n") for system in systems])
     axes.set(ylabel="p99 slowdown at load 1.0", ylim=(1, None))
     axes.legend()

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..scheduling import SchedulerName
 from ..setup import Setup
-from .drawing import bars, theirs
+from .drawing import bars, explain_theirs, theirs
 from .figure import Figure, Find, Row, Sample, found, load_seed
 from .measure import averaged
 from .published import published
@@ -61,7 +61,7 @@ def draw(picture: Any, sample: Sample, find: Find) -> None:
             theirs(axes, at + side, published("fig15")["migrations"][scheduler][f"{load:.1f}"])
     for load, shade in SHADES.items():
         axes.bar(0, 0, color=shade, label=f"load {load}")
-    axes.plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
+    explain_theirs(axes)
     axes.set_xticks(range(len(SCHEDULERS)), SCHEDULERS)
     axes.set(ylabel="migrations a repetition")
     axes.legend(fontsize=8, loc="upper left")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..setup import Setup
-from .drawing import COLOURS, NAMES, theirs
+from .drawing import NAMES, explain_theirs, line
 from .figure import Figure, Find, Row, Sample, found, load_seed
 from .measure import mean, p99, pooled
 from .published import published
@@ -55,12 +55,8 @@ def draw(picture: Any, sample: Sample, find: Find) -> None:
     axes = picture.subplots()
     for system, by_spines in published("fig16")["systems"].items():
         estimates = {spines: pooled(found(point(system, spines, sample), find), mean) for spines in SPINES}
-        known = {spines: one.value for spines, one in estimates.items() if one is not None}
-        axes.plot(list(known), list(known.values()), color=COLOURS[system], marker="o", markersize=3,
-                  label=NAMES[system])  # fmt: skip
-        for spines in SPINES:
-            theirs(axes, spines, by_spines[str(spines)][0], COLOURS[system])
-    axes.plot([], [], marker="D", color="black", markerfacecolor="white", ls="none", label="the authors")
+        line(axes, system, estimates, {spines: by_spines[str(spines)][0] for spines in SPINES})
+    explain_theirs(axes)
     axes.set(xlabel="spines of 64-GPU racks", ylabel="mean slowdown", xscale="log", yscale="log")
     axes.set_xticks(SPINES, [f"{spines}\n1:{64 // spines}" for spines in SPINES])
     axes.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])

@@ -16,14 +16,20 @@ MORE = 2
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How much is simulated: repetitions of how many jobs each, with their time compressed so many times."""
+    """How much is simulated: repetitions of how many jobs each, with their time compressed so many times.
+
+    ``whole`` names the systems whose time is not compressed.
+    """
 
     repetitions: int
     jobs: int
     compress: int = 1
+    whole: tuple[str, ...] = ()
 
     def compress_for(self, system: str) -> int:
         """``compress``, and for routers alone, which wait for no barrier, :data:`MORE` times that."""
+        if system in self.whole:
+            return 1
         return self.compress * (1 if self.compress == 1 or system.startswith("monkeytree") else MORE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .drawing import NAMES
 from .figure import MORE, Figure, Row, Sample
 from .measure import Estimate
 from .published import published
@@ -59,6 +60,7 @@ def _compressed(sample: Sample) -> str:
         f", time compressed {sample.compress} times (arrivals, iterations, bytes of state and pauses; "
         f"waits for barriers are not), for routers alone {MORE} times as much: they wait for no barrier, so "
         "only the iterations over which a slowdown is averaged grow fewer"
+        + (f"; not at all for {' and '.join(NAMES[system] for system in sample.whole)}" if sample.whole else "")
     )
 
 
