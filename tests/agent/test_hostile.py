@@ -7,11 +7,10 @@ import dataclasses
 import fcntl
 import hashlib
 import resource
-import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,10 @@ from .test_staged import park
 SHORT = Deadlines(0.2, 0.2, 0.2, 0.2)
 
 
-@pytest.fixture(scope="module")
-def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[RunningAgent]:
     """An agent without workers."""
-    rig = Rig(tmp_path_factory.mktemp("hostile"))
+    rig = Rig(tmp_path)
     yield rig.agent("n1")
     rig.close()
 
@@ -148,6 +147,7 @@ def test_silent_callers_keep_nobody_out(lone: RunningAgent) -> None:
 
 def test_a_worker_that_cannot_be_listed_is_refused_and_costs_no_descriptor(lone: RunningAgent) -> None:
     mine = psutil.Process()
+    lone.client.workers()  # a connection that stays open
     before = mine.num_fds()
     for _ in range(5):
         channel, page, arena = (
@@ -242,11 +242,11 @@ def test_movers_meet_over_ipv6(rig: Rig) -> None:
     agent.client.abort_move("six", Command(1))
 
 
-def parked(rig: Rig, **deadlines: float) -> tuple[Job, Moving]:
-    """A job whose rank 1 lies in n1's memory."""
+def parked(rig: Rig, more: Sequence[str] = (), **deadlines: float) -> tuple[Job, Moving]:
+    """A job whose rank 1 lies in n1's memory; ``more`` options of its workers."""
     rig.agent("n1")
     rig.agent("n3")
-    job = rig.job(["n3", "n1"])
+    job = rig.job(["n3", "n1"], more=more)
     job.ready()
     limits = dataclasses.replace(Deadlines(30.0, 10.0, 30.0, 20.0), **deadlines)
     moving = job.begin(1, "n2", staged=True, deadlines=limits)
@@ -266,11 +266,10 @@ def test_a_full_disk_costs_no_parked_state(rig: Rig) -> None:
 
 
 def test_a_successor_at_home_that_hangs_ends_the_move(rig: Rig) -> None:
-    _, moving = parked(rig, prepare_s=3.0)
+    _, moving = parked(rig, more=["--slow-start", "600"], prepare_s=3.0)
     (mover,) = rig.agents["n1"].movers()
     moving.client("n1").abort_move(moving.move_id(1), moving.command)
     (home,) = eventually(mover.children, why="the successor is started")
-    home.send_signal(signal.SIGSTOP)
     ended = moving.move_ended("n1", 1)
     assert (ended.state, (ended.error or {}).get("code")) == ("ABORTED", "standby_failed")
     eventually(lambda: not _alive(home.pid), why="it holds no slot any more")

@@ -104,14 +104,20 @@ def stages(draw: st.DrawFn) -> HashStage:
 
 
 @st.composite
+def ways(draw: st.DrawFn) -> dict[int, tuple[int, ...]]:
+    """Ports of some uplinks; a port leads to one."""
+    uplinks = draw(st.lists(st.integers(0, 99), max_size=3, unique=True))
+    distinct = draw(st.lists(ports, min_size=len(uplinks), max_size=9, unique=True))
+    return {uplink: tuple(distinct[at :: len(uplinks)]) for at, uplink in enumerate(uplinks)}
+
+
+@st.composite
 def learned(draw: st.DrawFn) -> LearnedTable:
     pairs = [
         LearnedPair(
             src=f"10.0.0.{number}",
             dst="fd00::1",
-            ports=draw(
-                st.dictionaries(st.integers(0, 99), st.lists(ports, max_size=3).map(tuple), max_size=3)
-            ),
+            ports=draw(ways()),
             method=draw(st.sampled_from(["probed", "affine"])),
             probes=draw(st.integers(0, 99)),
             confidence=draw(st.floats(0, 1)),
