@@ -56,11 +56,12 @@ def misses(rows: Sequence[Row]) -> list[str]:
 def _compressed(sample: Sample) -> str:
     if sample.compress == 1:
         return ""
+    uncompressed = " and ".join(NAMES[system] for system in sample.whole)
     return (
         f", time compressed {sample.compress} times (arrivals, iterations, bytes of state and pauses; "
         f"waits for barriers are not), for routers alone {MORE} times as much: they wait for no barrier, so "
         "only the iterations over which a slowdown is averaged grow fewer"
-        + (f"; not at all for {' and '.join(NAMES[system] for system in sample.whole)}" if sample.whole else "")
+        + (f"; not at all for {uncompressed}" if sample.whole else "")
     )
 
 
