@@ -140,6 +140,7 @@ class NixlTransport:
             try:
                 with contextlib.suppress(TransportFailed):
                     self._answer(_LEAVE_S, "close")
+                self._end()  # before another thread asks again
             finally:
                 self._guard.release()
         self._end()
@@ -195,9 +196,10 @@ class NixlTransport:
 
     def _end(self, at_once: bool = False) -> None:
         """Have the child gone: it leaves when its pipe ends, or is killed."""
-        if self._pipe is not None:
-            self._pipe.close()
-        pid, self._pid, self._pipe = self._pid, 0, None
+        pipe, self._pipe = self._pipe, None  # taken first: two threads may be here, and one closes it
+        pid, self._pid = self._pid, 0
+        if pipe is not None:
+            pipe.close()
         if not pid:
             return
         ends = time.monotonic() + (0.0 if at_once else _LEAVE_S)
