@@ -135,7 +135,16 @@ def test_states_of_a_real_cluster(gpus: Lab) -> None:
     array = gpus.submit("a", 1, "--array=1-2", "--gres=gpu:4", script=SLEEP)
     het = int(
         gpus.client.run(
-            "sbatch", "--parsable", "-N2", "--gres=gpu:8", ":", "-N1", "--gres=gpu:8", "--wrap", "sleep 600"
+            "sbatch",
+            "--parsable",
+            "--output=/dev/null",
+            "-N2",
+            "--gres=gpu:8",
+            ":",
+            "-N1",
+            "--gres=gpu:8",
+            "--wrap",
+            "sleep 600",
         )
     )
 
