@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from ..client import SlurmClient
 from ..hostlist import fold
@@ -15,6 +16,11 @@ DONOR_MINUTES = 10
 """Time limit of a donor: one that was forgotten gives its node back."""
 SALLOC_S = 10
 """Seconds that salloc may wait for a node; without a limit it waits for ever."""
+BETWEEN_SIZES_S = 1.0
+"""slurmdbd tells the sizes of a job apart by the whole second in which each began.
+
+Of two in one second it keeps one, and now and then closes that: a running job then looks ended to sacct.
+"""
 
 
 @dataclass
@@ -28,6 +34,19 @@ class Hands:
     client: SlurmClient
     tag: str
     hold_s: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _resized: dict[int, float] = field(default_factory=dict)
+
+    def _resize(self, job: int, *update: str) -> None:
+        """Run an update that changes the nodes of ``job``, in another second than the one before."""
+        last = self._resized.get(job)
+        if last is not None:
+            self.sleep(max(0.0, last + BETWEEN_SIZES_S - self.clock()))
+        try:
+            self.client.run("scontrol", "update", *update)
+        finally:
+            self._resized[job] = self.clock()
 
     def reserve(self, move: int, nodes: Iterable[str], owner: str, *, overlap: bool) -> None:
         """Keep others off ``nodes``; jobs on them stay. The owner's job may use them (and end later)."""
@@ -64,9 +83,9 @@ class Hands:
             timeout_s=self.client.timeout_s + SALLOC_S,
         )  # fmt: skip
 
-    def give(self, donor: int) -> None:
-        """Move the donor's node to the job that it was made for; the donor ends."""
-        self.client.run("scontrol", "update", f"JobId={donor}", "NumNodes=0")
+    def give(self, donor: int, job: int) -> None:
+        """Move the donor's node to ``job``, for which it was made; the donor ends."""
+        self._resize(job, f"JobId={donor}", "NumNodes=0")
 
     def absorb(self, job: int) -> None:
         """Have the job count its new nodes."""
@@ -74,7 +93,7 @@ class Hands:
 
     def shrink(self, job: int, nodes: Iterable[str]) -> None:
         """Leave a running job these of its nodes; steps on the others end."""
-        self.client.run("scontrol", "update", f"JobId={job}", f"NodeList={fold(nodes)}")
+        self._resize(job, f"JobId={job}", f"NodeList={fold(nodes)}")
 
     def reconfigure(self) -> None:
         """Have slurmctld count anew who has nodes for himself.

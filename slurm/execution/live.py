@@ -92,7 +92,7 @@ class LiveMove:
             return self._wait("expand_refused", "its donor does not run")
         try:
             if ready:
-                context.hands.give(ready[0].job_id)
+                context.hands.give(ready[0].job_id, move.job_id)
                 return "again"
             others = truth.others_on(move.target, move.job_id)
             if others:

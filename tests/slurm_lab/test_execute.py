@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from monkeytree.slurm.hostlist import expand
+
 from .executing import (
     complies,
     nodes_of,
@@ -33,6 +35,7 @@ def test_live(lab: Lab, tmp_path: Path) -> None:
     assert len(case.plan.moves) == 2
     before = steps_of(lab)
     (job,) = case.jobs
+    started_on = nodes_of(lab, job)
     done = case.execute("--profile", "live", "--state-command", 'echo "$MT_SOURCE $MT_TARGET" >>moved')
     assert (done.returncode, done.stdout) == (0, "2 of 2 moves are done\n"), done.stderr
     moves = [(move.source, move.target) for move in case.plan.moves]
@@ -43,7 +46,11 @@ def test_live(lab: Lab, tmp_path: Path) -> None:
     assert one_step_a_node(lab, list(jobs.values()))
     nothing_is_left(lab, list(jobs.values()))
     assert complies(lab)
-    assert eventually(lambda: set(history(lab, job)) >= {"RESIZING|7", "RESIZING|8", "RUNNING|7"})
+    sizes = [("RESIZING", 7), ("RESIZING", 8), ("RESIZING", 7), ("RESIZING", 8), ("RUNNING", 7)]
+    assert eventually(lambda: [(at, len(nodes)) for at, nodes in history(lab, job)] == sizes), history(
+        lab, job
+    )
+    assert [history(lab, job)[at][1] for at in (0, -1)] == [started_on, nodes_of(lab, job)]
 
     # a node that was moved onto is given to nobody else
     probe = lab.submit("P", sorted(targets)[0], script="#!/bin/sh\nsleep 60\n")
@@ -63,10 +70,11 @@ def test_live(lab: Lab, tmp_path: Path) -> None:
     assert steps_of(lab) == steps
 
 
-def history(lab: Lab, job: int) -> list[str]:
-    """States of a job with its number of nodes, as slurmdbd has them."""
-    told: str = lab.client.run("sacct", "-X", "-D", "-n", "-P", "-j", str(job), "-o", "State,NNodes")
-    return told.split()
+def history(lab: Lab, job: int) -> list[tuple[str, set[str]]]:
+    """States of a job with its nodes, in the order of their starts, as slurmdbd has them."""
+    told = lab.client.run("sacct", "-X", "-D", "-n", "-P", "-j", str(job), "-o", "State,NodeList")
+    rows = (line.split("|") for line in told.splitlines())
+    return [(state, set(expand(nodes))) for state, nodes in rows]
 
 
 def _reason(lab: Lab, job: int) -> str:
@@ -142,7 +150,8 @@ def test_requeue(lab: Lab, tmp_path: Path) -> None:
     nothing_is_left(lab, list(jobs.values()))
     lab.running(list(jobs.values()))
     assert complies(lab)
-    assert eventually(lambda: history(lab, job) == ["REQUEUED|7", "RUNNING|7"]), history(lab, job)
+    assert eventually(lambda: [state for state, _ in history(lab, job)] == ["REQUEUED", "RUNNING"])
+    assert all(len(nodes) == 7 for _, nodes in history(lab, job))
 
 
 def test_gpus(gpus: Lab, tmp_path: Path) -> None:
