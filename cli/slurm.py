@@ -16,7 +16,9 @@ import click
 
 from .documents import end_with_reader
 from .errors import CommandFailed, Exit
+from .outputs import OutputFile
 from .slurm_execute import execute
+from .slurm_state import state
 
 if TYPE_CHECKING:
     from monkeytree.slurm.build import Build, Reading
@@ -60,6 +62,7 @@ def slurm() -> None:
 
 
 slurm.add_command(execute)
+slurm.add_command(state)
 
 
 @slurm.command()
@@ -72,7 +75,7 @@ slurm.add_command(execute)
 @click.option(
     "--pending/--no-pending", default=None, help="List pending jobs too (default: as the site file says)."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), default="-", metavar="FILE")
+@click.option("-o", "--output", type=OutputFile(), default="-", metavar="FILE")
 def snapshot(
     site_file: Path | None,
     topology: Path | None,
@@ -106,7 +109,7 @@ def snapshot(
 )
 @click.option(
     "--state",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(allow_dash=False, path_type=Path),
     metavar="FILE",
     help="Where the sequence is kept (default: ./monkeytree-slurm-watch.json).",
 )

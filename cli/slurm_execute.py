@@ -12,6 +12,7 @@ import monkeytree
 
 from .documents import DOCUMENT, end_with_reader, read_plan_document, source
 from .errors import CommandFailed, Exit
+from .outputs import OutputFile
 
 if TYPE_CHECKING:
     from monkeytree.plan import Plan
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--journal",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(allow_dash=False, path_type=Path),
     metavar="FILE",
     help="What was done, and how to go on after a crash (default: ./monkeytree-slurm-PLAN.jsonl).",
 )
@@ -77,8 +78,8 @@ def execute(
     worker = (start_worker, site.moves.start_worker)
     if dry_run:
         return _dry_run(work, client, profile, worker, state=state_command is not None)
-    between = StateCommand(state_command, work, site.moves.state_s) if state_command else nothing
     kept = Journal(journal or Path(f"monkeytree-slurm-{work.tag}.jsonl"), work.plan_id)
+    between = StateCommand(state_command, work, site.moves.state_s, kept) if state_command else nothing
     try:
         executor = Executor(
             client, work, kept, profile, worker, between, site.moves.reconfigure, _limits(site.moves), _tell

@@ -6,12 +6,18 @@ new worker reads by itself; or ``monkeytree agent``. The second hooks in here.
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from ..hostlist import fold
+from .journal import Journal
 from .refusals import Stop
 from .work import Work, WorkerMove
 
@@ -28,8 +34,9 @@ class Between(Protocol):
     """A hook; it returns when the phase may be left.
 
     It is called again for the same move and phase where a crash came in between, so it must bear that.
-    Raises :class:`~.refusals.Stop` (code ``state_failed``) to have the move taken back; after ``started``
-    has returned the old worker is ended, and there is no way back.
+    Raises :class:`~.refusals.Stop`: with the code ``state_failed`` the worker is at its source for sure, and
+    the move is taken back; with ``state_unknown`` it may be at either end, and both nodes stay with the job.
+    After ``started`` has returned the old worker is ended, and there is no way back.
     """
 
     def __call__(self, move: WorkerMove, phase: Phase) -> None: ...
@@ -37,6 +44,13 @@ class Between(Protocol):
 
 def nothing(move: WorkerMove, phase: Phase) -> None:
     """No state to move, or the workers see to it."""
+
+
+NOT_MOVED = 7
+"""Exit code of a state command: the state is where it was, for sure."""
+UNSURE = 75
+"""Exit code of a state command that cannot tell (EX_TEMPFAIL of sysexits.h); ends by signals are taken so."""
+_OF_SHELLS = 128  # and above: how a shell tells that a signal ended its command
 
 
 @dataclass(frozen=True)
@@ -50,22 +64,63 @@ class StateCommand:
     command: str
     work: Work
     limit_s: float
+    journal: Journal
 
     def __call__(self, move: WorkerMove, phase: Phase) -> None:
-        """Run it; Stop where it fails or takes too long."""
+        """Run it.
+
+        Raises:
+            Stop: ``state_failed`` where the state has not moved, ``state_unknown`` where nobody can tell.
+        """
         if phase != "started":
             return
-        environment = {**os.environ, **variables(self.work, move), "MT_PHASE": phase}
+        with tempfile.TemporaryFile() as said:
+            code = self._run(move, said.fileno())
+            said.seek(0)
+            words = " ".join(said.read().decode("utf-8", "replace").split())[-300:] or "no message"
+        if code is None:
+            raise Stop("state_unknown", f"{move}: it took longer than {self.limit_s:g} s")
+        cut_off = called_before(self.journal, move)
+        if code == UNSURE or code < 0 or code >= _OF_SHELLS or (cut_off and code not in (0, NOT_MOVED)):
+            raise Stop("state_unknown", f"{move}: it ended with {code}: {words}")
+        if code:
+            raise Stop("state_failed", f"{move}: ended with {code}: {words}")
+
+    def _run(self, move: WorkerMove, output: int) -> int | None:
+        """Its exit code; None where it took too long, and was ended with all that it had started."""
+        told = {**variables(self.work, move), **self._more(move), "MT_PHASE": "started"}
         try:
-            done = subprocess.run(
-                ["/bin/sh", "-c", self.command], env=environment, timeout=self.limit_s, check=False,
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", self.command], env={**os.environ, **told}, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Stop("state_failed", f"{move}: took longer than {self.limit_s:g} s") from None
-        if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())[-300:] or "no message"
-            raise Stop("state_failed", f"{move}: ended with {done.returncode}: {said}")
+        except OSError as error:
+            raise Stop("state_failed", f"{move}: cannot run /bin/sh: {error.strerror}") from None
+        try:
+            return process.wait(self.limit_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None
+            raise
+
+    def _more(self, move: WorkerMove) -> Mapping[str, str]:
+        """What a worker has no need to know."""
+        job = self.work.jobs[move.job_id]
+        done = {entry["move"] for entry in self.journal.entries if entry.get("event") == "done"}
+        return {
+            "MT_NODES": fold(job.after(frozenset(done) - {move.index})),
+            "MT_ORDERS": json.dumps({group: list(order) for group, order in job.orders.items()}),
+        }
+
+
+def called_before(journal: Journal, move: WorkerMove) -> bool:
+    """Whether an earlier call for this move was cut off, so that nobody heard how it ended."""
+    events = [entry.get("event") for entry in journal.entries if entry.get("move") == move.index]
+    since = max((at for at, event in enumerate(events) if event in ("unmoved", "undone")), default=-1)
+    return events[since + 1 :].count("moving") > 1
 
 
 def variables(work: Work, move: WorkerMove) -> Mapping[str, str]:

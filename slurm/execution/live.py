@@ -34,10 +34,14 @@ class LiveMove:
 
     def _has(self, event: str) -> bool:
         """Whether it came to that, since it was last taken back."""
+        return self._last_of(event, "undone") == event
+
+    def _last_of(self, *events: str) -> str:
+        """Which of these events of the move was the last; "" where there was none."""
         for entry in reversed(self.context.journal.entries):
-            if entry.get("move") == self.move.index and entry.get("event") in (event, "undone"):
-                return bool(entry["event"] == event)
-        return False
+            if entry.get("move") == self.move.index and entry.get("event") in events:
+                return str(entry["event"])
+        return ""
 
     def _write(self, event: str) -> None:
         self.context.journal.write(event, move=self.move.index, job=self.move.job_id)
@@ -123,10 +127,7 @@ class LiveMove:
         if not self._has("started"):
             return self._start(now)
         if not self._has("state"):
-            context.ensure_held()
-            context.between(self.move, "started")
-            self._write("state")
-            return "again"
+            return self._move_state()
         if self.move.source == now.batch_host:
             raise Stop("shrink_refused", f"{self.move}: {self.move.source} has become the batch host")
         self._write("shrinking")
@@ -136,6 +137,19 @@ class LiveMove:
             raise
         except SlurmFailed as error:
             return self._wait("shrink_refused", str(error))
+        return "again"
+
+    def _move_state(self) -> Progress:
+        """Have the state moved. From the call on it may be at either end, until its answer is heard."""
+        self.context.ensure_held()
+        self._write("moving")
+        try:
+            self.context.between(self.move, "started")
+        except Stop as stop:
+            if stop.code == "state_failed":
+                self._write("unmoved")
+            raise
+        self._write("state")
         return "again"
 
     def _start(self, now: SlurmJob) -> Progress:
@@ -211,8 +225,10 @@ class LiveMove:
         both = now is not None and {move.source, move.target} <= set(now.nodes)
         if now is None or not now.running or not both or "COMPLETING" in now.states:
             return ""
-        if self._has("state"):
-            return f"job {move.job_id} keeps both {move.source} and {move.target}: the state has moved"
+        last = self._last_of("moving", "state", "unmoved", "undone")
+        if last in ("moving", "state"):
+            why = "the state has moved" if last == "state" else "nobody knows yet where the state is"
+            return f"job {move.job_id} keeps both {move.source} and {move.target}: {why}"
         self._write("shrinking")
         context.hands.shrink(move.job_id, [node for node in now.nodes if node != move.target])
         self._write("undone")

@@ -52,6 +52,7 @@ STOPS: Final[Mapping[str, str]] = {
     "expand_refused": "Slurm did not give the node",
     "worker_failed": "the new worker's command failed, or its step did not show up",
     "state_failed": "the state command failed: the worker stays where it was",
+    "state_unknown": "nobody can tell where the state is: both nodes stay; run the same command again",
     "shrink_refused": "Slurm did not take the old node from the job",
     "not_held": "a requeued job did not end its processes in time",
     "not_started": "a requeued job did not start on its nodes in time: it waits, free to start anywhere",

@@ -110,6 +110,17 @@ def test_a_worker_that_does_not_start(lab: Lab, tmp_path: Path) -> None:
     assert "disk full" in failed.stderr
     assert nodes_of(lab, int(move.job)) == before
     nothing_is_left(lab, list(jobs.values()))
+    # nobody knows where the state is: no node is given back until somebody does
+    unsure = case.execute("--profile", "live", "--state-command", "echo no answer >&2; exit 75")
+    assert unsure.returncode == 7, unsure.stderr
+    assert "state_unknown" in unsure.stderr
+    assert f"keeps both {move.source} and {move.target}" in unsure.stderr
+    assert nodes_of(lab, int(move.job)) == before | {move.target}
+    known = case.execute("--profile", "live", "--state-command", "exit 7")
+    assert known.returncode == 7, known.stderr
+    assert "state_failed" in known.stderr
+    assert nodes_of(lab, int(move.job)) == before
+    nothing_is_left(lab, list(jobs.values()))
     done = case.execute("--profile", "live")
     assert done.returncode == 0, done.stderr
     assert complies(lab)

@@ -1,0 +1,154 @@
+"""``monkeytree slurm state``: what ``slurm execute`` runs to have agents move a worker's state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from .documents import end_with_reader
+from .errors import CommandFailed, Exit
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+
+def _named(_context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    if value == "":
+        raise click.BadParameter("must not be empty", param=parameter)
+    return value
+
+
+def told_by_execute(command: Command) -> Command:
+    """The options that ``slurm execute`` gives as environment variables."""
+    for name, help_text in reversed(
+        (
+            ("plan", "Id of the plan."),
+            ("cluster", "Id of the cluster."),
+            ("move", "Index of the move in the plan."),
+            ("job", "Id of the job, as its workers registered with agents."),
+            ("group", "Id of the replica group."),
+            ("rank", "Rank in the group."),
+            ("source", "Node that the worker is on."),
+            ("target", "Node that it is to move to."),
+            ("nodes", "All nodes of the job before the move, a hostlist."),
+            ("orders", 'Ring orders after the move, {"GROUP": [RANK, ...]}.'),
+        )
+    ):
+        default: dict[str, Any] = {"orders": {"default": "{}"}, "cluster": {}}.get(name, {"required": True})
+        option = click.option(
+            f"--{name}", envvar=f"MT_{name.upper()}", show_envvar=True, help=help_text, callback=_named,
+            type=click.IntRange(0) if name in ("move", "rank") else str, **default,
+        )  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@told_by_execute
+@click.option(
+    "--agents",
+    metavar="WHERE",
+    help="http://{node}:8091, a file of lines NODE URL, or a path with {node} of files that hold a URL.",
+)
+@click.option("--server", metavar="URL", help="Ask this MonkeyTree service where agents are, instead.")
+@click.option("--server-token-file", type=FILE, metavar="FILE", help="Bearer token for it, any role.")
+@click.option(
+    "--token-file", required=True, type=FILE, metavar="FILE", help="The agents' token, the same at each."
+)
+@click.option("--transport", default="stream", show_default=True, help="stream, verbs or nixl.")
+@click.option(
+    "--pause", "pause_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, metavar="S",
+    help="Longest pause of the job; past it the job goes on as it was.",
+)  # fmt: skip
+@click.option(
+    "--patience", "patience_s", type=click.FloatRange(1, 3600), default=30.0, show_default=True, metavar="S",
+    help="How long agents that do not answer, and workers that are not there yet, are waited for.",
+)  # fmt: skip
+def state(
+    plan: str, cluster: str | None, move: int, job: str, group: str, rank: int, source: str, target: str,
+    nodes: str, orders: str, agents: str | None, server: str | None, server_token_file: Path | None,
+    token_file: Path, transport: str, pause_s: float, patience_s: float,
+) -> int:  # fmt: skip
+    """Have the agents of a job's nodes move one worker's state; for --state-command of slurm execute.
+
+    Say it again after a crash: it goes on where the agents are. Exit code: 0 the state has moved (now or
+    before), 7 it has not and the job goes on at its source, 75 the agents could not be asked.
+    """
+    from monkeytree.adapters.logs import configure_logs
+    from monkeytree.slurm.execution.between import UNSURE
+    from monkeytree.slurm.execution.names import donor_name, tag_of
+
+    from .agent_book import Book
+    from .state_move import NotMoved, StateMove, Unsure
+    from .state_seen import Errand
+
+    errand = Errand(
+        donor_name(tag_of(plan), move), plan, job, group, rank, source, target, _hosts(nodes),
+        _orders(orders), transport, pause_s, patience_s,
+    )  # fmt: skip
+    book = Book(_finder(agents, server, server_token_file, cluster), _secret(token_file))
+    configure_logs("critical")  # what matters is said in words
+    try:
+        how = StateMove(errand, book, _tell).run()
+    except NotMoved as error:
+        raise CommandFailed(f"({error.code}) {error}", Exit.NOT_FINISHED) from None
+    except Unsure as error:
+        raise _unsure(f"({error.code}) {error}", UNSURE) from None
+    except Exception as error:
+        raise _unsure(f"(state_unknown) this is a bug: {type(error).__name__}: {error}", UNSURE) from error
+    finally:
+        book.close()
+    end_with_reader()
+    click.echo(how)
+    return Exit.OK
+
+
+def _unsure(message: str, code: int) -> CommandFailed:
+    """Ends with a code that is no other command's."""
+    failed = CommandFailed(message)
+    failed.exit_code = code  # type: ignore[misc]  # click's own subclasses set it so, on the class
+    return failed
+
+
+def _finder(agents: str | None, server: str | None, token_file: Path | None, cluster: str | None) -> Any:
+    from .agent_book import finder, of_service
+
+    if (agents is None) == (server is None):
+        raise click.UsageError("say where agents are: either --agents or --server")
+    if agents is not None:
+        return finder(agents)
+    if token_file is None or server is None:
+        raise click.UsageError("--server needs --server-token-file")
+    return of_service(server, _secret(token_file), cluster or "")
+
+
+def _hosts(hostlist: str) -> tuple[str, ...]:
+    from monkeytree.slurm.hostlist import BadHostlist, expand
+
+    try:
+        return tuple(expand(hostlist))
+    except BadHostlist as error:
+        raise click.UsageError(f"--nodes {hostlist!r}: {error}") from None
+
+
+def _orders(text: str) -> Mapping[str, tuple[int, ...]]:
+    try:
+        return {str(group): tuple(int(rank) for rank in order) for group, order in orjson.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise click.UsageError(f'--orders must be like {{"0": [0, 1, 2]}}, got {text[:80]!r}') from None
+
+
+def _secret(file: Path) -> str:
+    text = file.read_text("utf-8", "replace").strip()
+    if not text or not text.isascii() or not text.isprintable():
+        raise CommandFailed(f"{file} holds no token")
+    return text
+
+
+def _tell(stage: str) -> None:
+    print(f"monkeytree slurm state: {stage}", file=sys.stderr, flush=True)
