@@ -1,6 +1,6 @@
 # Two commands on a fresh machine: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slurm check lint types imports openapi pytest bench drill fidelity serve shim fuzz format clean
+.PHONY: help demo test test-slurm test-postgres check lint types imports openapi pytest bench drill fidelity serve shim fuzz format clean
 
 PYTHON ?= python3
 export PYTHON
@@ -45,6 +45,12 @@ pytest: setup-dev
 test-slurm: setup-dev ## reads, advises and moves on a real Slurm of 32 nodes here (root; installs Debian's packages)
 	tools/slurm_lab/install.sh
 	MONKEYTREE_SLURM_LAB=1 $(py) -m pytest tests/slurm_lab
+
+#: Everything that touches the store; the other tests are the same with any database.
+on_postgres := tests/adapters tests/service tests/executions tests/workers tests/integration
+test-postgres: setup-dev ## store and service on a PostgreSQL of the tests' own (docs/postgresql.md)
+	@$(py) -c 'import psycopg' 2>/dev/null || $(py) -m pip install --quiet -c constraints.txt 'psycopg[binary]'
+	tools/postgres.sh $(py) -m pytest $(on_postgres) $(PYTEST_ARGS)
 
 reproduce: setup-dev ## docs/figures/: the paper's figures from the runs that are kept; FIGURES=6 and SCALE=paper choose
 	$(py) -m monkeytree.cli reproduce $(or $(FIGURES),all) --scale $(or $(SCALE),stated)

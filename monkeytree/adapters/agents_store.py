@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Engine, select, update
 
+from .again import again
 from .executions_errors import StaleAgent
 from .rows import Part
 from .tables import agents
@@ -37,6 +38,7 @@ class Agents(Part):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
+    @again
     def announce(
         self,
         cluster: str,
@@ -72,6 +74,7 @@ class Agents(Part):
             row = connection.execute(select(agents).where(mine)).one()
         return _agent_row(row), added
 
+    @again
     def list_agents(self, clusters: Collection[str] | None = None) -> tuple[AgentRow, ...]:
         """All agents of ``clusters`` (None: of all), by cluster and node."""
         query = select(agents).order_by(agents.c.cluster, agents.c.node)

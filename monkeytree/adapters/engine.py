@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
+from .engine_postgresql import postgresql_engine
 from .errors import BadSetting
 from .masking import masked
 
@@ -31,7 +32,7 @@ def make_engine(database_url: str, *, busy_s: float = 10.0, pooled: bool = True)
     url = _url(database_url)
     pool: dict[str, Any] = {"pool_size": 8, "max_overflow": 24} if pooled else {"poolclass": NullPool}
     if url.get_backend_name() == "postgresql":
-        return create_engine(url, pool_pre_ping=True, **pool)
+        return postgresql_engine(url, busy_s, **pool)
     engine = create_engine(url, connect_args={"timeout": busy_s, "check_same_thread": False}, **pool)
     event.listen(engine, "connect", _on_connect(busy_s))
     event.listen(engine, "begin", _begin)

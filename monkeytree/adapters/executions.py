@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Engine, func, select, update
 
+from .again import again, again_in_any_case
 from .errors import NotCancellable
 from .executions_errors import UnknownExecution
 from .executions_journal import CallJournal, LeaseLost
@@ -69,6 +70,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
+    @again
     def file(self, order: Order, steps: Sequence[Step], judge: Callable[[Standing], None]) -> ExecutionRow:
         """Queue an execution unless ``judge``, which sees what else goes on, refuses it by raising.
 
@@ -89,11 +91,13 @@ class Executions(CallJournal, Leased[ExecutionRow]):
             connection.execute(self.insert(execution_steps), rows)
         return execution_row(made)
 
+    @again
     def standing(self, cluster: str, jobs: Collection[str]) -> Standing:
         """What else goes on in ``cluster``; pauses of ``jobs`` only."""
         with self.reading() as connection:
             return self._standing(connection, cluster, jobs)
 
+    @again
     def steps(self, execution_id: str) -> tuple[Step, ...]:
         """The steps of an execution, by number."""
         query = select(execution_steps).where(execution_steps.c.execution_id == execution_id)
@@ -101,6 +105,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
             rows = connection.execute(query.order_by(execution_steps.c.number))
             return tuple(step_row(row) for row in rows)
 
+    @again
     def begin_steps(self, execution: ExecutionRow, by_job: Mapping[str, Collection[int]]) -> dict[str, int]:
         """Write that these steps are begun, before any agent hears of them; the epoch of each job's pause.
 
@@ -128,6 +133,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
             )
         return epochs
 
+    @again_in_any_case
     def end_steps(
         self,
         execution: ExecutionRow,
@@ -151,6 +157,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
             self._guard(connection, execution, settled=execution.attempt)
             connection.execute(change.values(**values))
 
+    @again
     def note_stage(self, execution: ExecutionRow, stage: str) -> None:
         """Say in words what goes on.
 
@@ -160,6 +167,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
         with self.writing(durable=False) as connection:
             self._guard(connection, execution, stage=stage[:128])
 
+    @again
     def end(
         self,
         execution: ExecutionRow,
@@ -183,6 +191,7 @@ class Executions(CallJournal, Leased[ExecutionRow]):
             connection.execute(skip.values(state="skipped"))
         return True
 
+    @again
     def cancel(self, its_id: str) -> ExecutionRow:
         """End an execution that nobody took up yet; ask another to end before its next wave. The row after.
 

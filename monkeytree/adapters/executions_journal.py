@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import select, update
 
+from .again import again, again_in_any_case
 from .executions_rows import ExecutionRow
 from .rows import Part
 from .tables import execution_calls, executions
@@ -37,6 +38,7 @@ class CallRow:
 class CallJournal(Part):
     """Calls of executions."""
 
+    @again
     def begin_call(
         self, execution: ExecutionRow, step: int, node: str, name: str, fill: Mapping[str, Any] | None = None
     ) -> int:
@@ -58,12 +60,14 @@ class CallJournal(Part):
             made = self.insert(execution_calls).values(**values).returning(execution_calls.c.number)
             return int(connection.execute(made).scalar_one())
 
+    @again_in_any_case
     def end_call(self, number: int, outcome: str) -> None:
         """Write how it was answered."""
         change = update(execution_calls).where(execution_calls.c.number == number)
         with self.writing(durable=False) as connection:
             connection.execute(change.values(ended_at=self.now(), outcome=outcome[:_LONGEST_OUTCOME]))
 
+    @again
     def fills(self, execution_id: str) -> dict[str, dict[str, Any]]:
         """What bodies were filled with, by name of the call, at whichever node: the first time counts."""
         calls = execution_calls.c
@@ -72,6 +76,7 @@ class CallJournal(Part):
         with self.reading() as connection:
             return {row.name: orjson.loads(row.fill) for row in connection.execute(query)}
 
+    @again
     def calls(self, execution_id: str) -> tuple[CallRow, ...]:
         """All calls of an execution, in order."""
         columns = [execution_calls.c[name] for name in CallRow.__slots__]

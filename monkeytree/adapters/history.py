@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import delete, func, select
 
+from .again import again
 from .rows import Part
 from .tables import heartbeats, solves
 
@@ -16,6 +17,7 @@ class History(Part):
         with self.reading() as connection:
             return [tuple(row) for row in connection.execute(select(solves).order_by(*solves.primary_key))]
 
+    @again
     def beat(self, name: str, note: str | None = None) -> None:
         """Note that the process ``name`` is alive; ``note`` says what it cannot do, and the cure."""
         values = {"name": name, "beat_at": self.now(), "note": note}
@@ -37,6 +39,7 @@ class History(Part):
             newest = connection.execute(query).scalar()
         return None if newest is None else max(0.0, self.now() - newest)
 
+    @again
     def prune_beats(self, older_than_s: float) -> None:
         """Forget processes that have not beaten for this long."""
         with self.writing(durable=False) as connection:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from monkeytree.snapshot import Planning
 
+from .again import again
 from .errors import StaleSnapshot, UnknownSnapshot
 from .paging import Span, newest_first
 from .reservations import planning_key, read_reservations
@@ -32,6 +33,7 @@ ANSWERING = ("queued", "solving", "ready")
 class Intake(Part):
     """Snapshots, and the plans they ask for."""
 
+    @again
     def submit(
         self, arrival: SnapshotRow, body: bytes, planning: Planning, request_id: str | None = None
     ) -> Receipt:
@@ -50,6 +52,7 @@ class Intake(Part):
             superseded = self._supersede_older(connection, arrival, row.id)
         return Receipt(row, created, superseded)
 
+    @again
     def ask(self, snapshot_id: str, planning: Planning, request_id: str | None = None) -> Receipt:
         """Queue a what-if plan of a stored snapshot; newer snapshots do not supersede it.
 
@@ -61,6 +64,7 @@ class Intake(Part):
             row, created = self._find_or_queue(connection, found, planning, request_id, what_if=True)
         return Receipt(row, created)
 
+    @again
     def snapshot(self, snapshot_id: str) -> SnapshotRow:
         """One snapshot's row.
 
@@ -70,6 +74,7 @@ class Intake(Part):
         with self.reading() as connection:
             return self._snapshot(connection, snapshot_id)
 
+    @again
     def snapshot_body(self, snapshot_id: str) -> bytes:
         """The document of a snapshot, as it was sent last.
 
@@ -88,6 +93,7 @@ class Intake(Part):
         with self.reading() as connection:
             return tuple(connection.execute(select(clusters.c.name).order_by(clusters.c.name)).scalars())
 
+    @again
     def newest_snapshot(self, cluster: str) -> SnapshotRow | None:
         """The newest snapshot of a cluster: by ``sequence`` where it has one, else by ``taken_at``."""
         at = snapshots.c
@@ -97,6 +103,7 @@ class Intake(Part):
             row = connection.execute(query).one_or_none()
         return None if row is None else SnapshotRow(**row._mapping)
 
+    @again
     def list_snapshots(self, span: Span) -> Page:
         """Snapshots by ``taken_at``, newest first."""
         query = newest_first(snapshots, "taken_at", span)

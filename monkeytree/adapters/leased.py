@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Table, func, select, update
 
 from monkeytree.errors import MonkeyTreeError
 
+from .again import again
 from .errors import NotCancellable
 from .paging import Span, newest_first
 from .rows import Page, Part, page_of
@@ -85,6 +86,7 @@ class Leased(Part, Generic[Row]):
 
     kind: Kind[Row]
 
+    @again
     def find(self, its_id: str) -> Row:
         """One row.
 
@@ -98,6 +100,7 @@ class Leased(Part, Generic[Row]):
             raise self.kind.unknown(its_id)
         return self.kind.read(row)
 
+    @again
     def list_rows(self, span: Span, *further: ColumnElement[bool], **equal: str | None) -> Page:
         """Rows by ``created_at``, newest first, with these values of columns (None: any)."""
         table = self.kind.table
@@ -107,6 +110,7 @@ class Leased(Part, Generic[Row]):
             rows = [self.kind.read(row) for row in connection.execute(query)]
         return page_of(rows, span.limit, "created_at")
 
+    @again
     def claim(self, its_id: str, lease_s: float, max_attempts: int, holder: str | None = None) -> Row | None:
         """Take queued work, or work whose worker fell silent; None when there is nothing to take.
 
@@ -126,6 +130,7 @@ class Leased(Part, Generic[Row]):
             row = connection.execute(change.values(**taken).returning(*table.c)).one_or_none()
         return None if row is None else self.kind.read(row)
 
+    @again
     def holds(self, its_id: str, attempt: int) -> bool:
         """Whether ``attempt`` is still the one at work."""
         with self.reading() as connection:
@@ -156,6 +161,7 @@ class Leased(Part, Generic[Row]):
             lease_until=None, finished_at=self.now(),
         )  # fmt: skip
 
+    @again
     def cancel(self, its_id: str) -> Row:
         """End queued work, or work that is being done, as ``cancelled``; the row as it is after.
 
@@ -172,6 +178,7 @@ class Leased(Part, Generic[Row]):
             raise NotCancellable(self.kind.noun, its_id, self.find(its_id).state, doing)
         return self.kind.read(row)
 
+    @again
     def requeue_expired(self, max_attempts: int) -> tuple[list[Row], list[Row]]:
         """Free work whose worker fell silent: what is queued again, and what is out of attempts (failed)."""
         kind, table, now = self.kind, self.kind.table, self.now()
@@ -199,6 +206,7 @@ class Leased(Part, Generic[Row]):
             query = select(table).where(late).order_by(table.c.created_at).limit(1000)
             return [self.kind.read(row) for row in connection.execute(query)]
 
+    @again
     def note_published(self, ids: Sequence[str]) -> None:
         """Remember that messages of these were sent just now."""
         table = self.kind.table
@@ -224,6 +232,7 @@ class Leased(Part, Generic[Row]):
         table = self.kind.table
         return (table.c.id == its_id) & (table.c.state == self.kind.doing) & (table.c.attempt == attempt)
 
+    @again
     def _guarded(self, its_id: str, attempt: int, *, durable: bool = True, **values: Any) -> bool:
         change = update(self.kind.table).where(self._held(its_id, attempt)).values(**values)
         with self.writing(durable=durable) as connection:

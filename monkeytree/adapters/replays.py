@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import orjson
 from sqlalchemy import delete, select, update
 
+from .again import again, again_in_any_case
 from .errors import IdempotencyInProgress, IdempotencyKeyReused
 from .rows import Part, pack, unpack
 from .tables import idempotency
@@ -31,6 +32,7 @@ class Answer:
 class Replays(Part):
     """Answers by Idempotency-Key."""
 
+    @again
     def reserve_key(self, token: str, key: str, request_hash: str) -> Answer | None:
         """Take the key for a request; the first answer if there is one already.
 
@@ -42,9 +44,12 @@ class Replays(Part):
         mine = (idempotency.c.token == token) & (idempotency.c.key == key)
         row = {"token": token, "key": key, "request_hash": request_hash, "created_at": now}
         with self.writing() as connection:
-            if self.add(connection, idempotency, row):
-                return None
-            found = connection.execute(select(idempotency).where(mine)).one()
+            while True:
+                if self.add(connection, idempotency, row):
+                    return None
+                found = connection.execute(select(idempotency).where(mine)).one_or_none()
+                if found is not None:  # else it was released just now: try again
+                    break
             if found.request_hash != request_hash:
                 raise IdempotencyKeyReused(key)
             if found.status is not None:
@@ -54,6 +59,7 @@ class Replays(Part):
                 raise IdempotencyInProgress(key)
         return None
 
+    @again_in_any_case
     def keep_answer(self, token: str, key: str, answer: Answer) -> None:
         """Remember the answer to the request that reserved the key."""
         mine = (idempotency.c.token == token) & (idempotency.c.key == key)
@@ -65,12 +71,14 @@ class Replays(Part):
         with self.writing() as connection:
             connection.execute(update(idempotency).where(mine).values(**values))
 
+    @again_in_any_case
     def release_key(self, token: str, key: str) -> None:
         """Forget a key whose request gave no answer worth keeping; a retry then runs afresh."""
         mine = (idempotency.c.token == token) & (idempotency.c.key == key) & idempotency.c.status.is_(None)
         with self.writing() as connection:
             connection.execute(delete(idempotency).where(mine))
 
+    @again
     def prune_keys(self, older_than_s: float) -> int:
         """Delete keys older than this; how many there were."""
         old = idempotency.c.created_at < self.now() - older_than_s

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 
 from monkeytree.snapshot import Planning, Snapshot
 
+from .again import again
 from .executions_rows import LIVE, StepState
 from .rows import Part, planning_hash
 from .tables import execution_steps, executions
@@ -40,6 +41,7 @@ class Reservation:
 class Reservations(Part):
     """Reads reservations; ``store.executions`` makes them."""
 
+    @again
     def reservations(self, clusters: Collection[str] | None = None) -> tuple[Reservation, ...]:
         """Those of ``clusters``, None meaning all; by execution and step."""
         with self.reading() as connection:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 from monkeytree.plan import PlanState
 from monkeytree.snapshot import Planning
@@ -148,9 +149,15 @@ class Part:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
-        with self.engine.begin() as connection:
-            yield connection
+        """A transaction that only reads; what was read counts, though the connection is lost at its end."""
+        read = False
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+                read = True
+        except DBAPIError as error:
+            if not (read and error.connection_invalidated):
+                raise
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[Connection]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
+from .again import again
 from .errors import UnknownPlan
 from .leased import Kind, Leased
 from .paging import Span
@@ -65,12 +66,14 @@ class Solving(Leased[PlanRow]):
         enough = () if min_moves is None else (plans.c.moves_needed >= min_moves,)
         return self.list_rows(span, *enough, state=state, status=status)
 
+    @again
     def plan_body(self, plan_id: str) -> bytes | None:
         """The document of a ready plan; None when it is not ready."""
         with self.reading() as connection:
             body = connection.execute(select(plan_bodies.c.body).where(plan_bodies.c.id == plan_id)).scalar()
         return None if body is None else unpack(body)
 
+    @again
     def finish(self, plan_id: str, attempt: int, outcome: Outcome) -> bool:
         """Store a ready plan; False when the lease was lost meanwhile, and nothing is stored."""
         change = update(plans).where(self._held(plan_id, attempt)).values(

@@ -8,10 +8,12 @@ One class, written in parts: :mod:`.intake` (snapshots in), :mod:`.solving` (the
 from __future__ import annotations
 
 from sqlalchemy import Connection, select, text, update
+from sqlalchemy.exc import DBAPIError
 
+from .again import again
 from .agents_store import Agents
 from .engine import make_engine, make_folder
-from .errors import StoreVersionMismatch
+from .errors import BadSetting, StoreVersionMismatch
 from .executions import Executions
 from .history import History
 from .intake import Intake
@@ -41,9 +43,22 @@ class Store(Intake, Solving, History, Tokens, Replays, Reservations):
         """Make the tables if they are missing, or bring older ones up; may run in several processes at once.
 
         Raises:
+            BadSetting: the database cannot be reached, or refuses it.
             StoreVersionMismatch: they are those of a newer release.
         """
         make_folder(self.engine)
+        try:
+            self._create()
+        except DBAPIError as error:
+            why = str(error.orig).strip().partition("\n")[0]
+            where = self.engine.url.set(query={}).render_as_string()
+            raise BadSetting(
+                f"the database of DATABASE_URL, {where!r}, cannot be used: {why}; it must run, and let this "
+                "user make tables"
+            ) from error
+
+    @again
+    def _create(self) -> None:
         with self.writing() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(7246139)"))

@@ -5,12 +5,14 @@ A plan row is the truth about a plan: the queue only wakes workers up.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Double,
     ForeignKey,
     Index,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
 )
 
 #: Raised by one whenever a table changes; an older store is brought up to it, a newer one refused.
@@ -32,6 +35,31 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
 }
 
 metadata = MetaData()
+
+#: What PostgreSQL takes in no text: NUL, and surrogates, which are not UTF-8.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Prose(TypeDecorator[str]):
+    """Text that others worded (an agent, an exception): each character that cannot be stored is U+FFFD.
+
+    A failure must be written down whatever it says.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """On its way in."""
+        return None if value is None else _UNSTORABLE.sub("\ufffd", value)
+
+
+class ShortProse(TypeDecorator[str]):
+    """As :class:`Prose`, of at most so many characters."""
+
+    impl = String
+    cache_ok = True
+    process_bind_param = Prose.process_bind_param
 
 
 def _life() -> list[Column[Any]]:
@@ -46,7 +74,7 @@ def _life() -> list[Column[Any]]:
         Column("started_at", Double),
         Column("finished_at", Double),
         Column("failure_code", String(64)),
-        Column("failure_message", Text),
+        Column("failure_message", Prose),
         Column("request_id", String(128)),
     ]
 
@@ -196,7 +224,7 @@ execution_steps = Table(
     Column("state_gb", Double, nullable=False),
     Column("state", String(16), nullable=False),
     Column("epoch", BigInteger),
-    Column("error", Text),
+    Column("error", Prose),
     Column("phases", Text),
     Column("started_at", Double),
     Column("finished_at", Double),
@@ -217,7 +245,7 @@ execution_calls = Table(
     Column("fill", Text),
     Column("began_at", Double, nullable=False),
     Column("ended_at", Double),
-    Column("outcome", String(256)),
+    Column("outcome", ShortProse(256)),
     Index("execution_calls_by_execution", "execution_id", "number"),
 )
 
@@ -283,5 +311,5 @@ heartbeats = Table(
     metadata,
     Column("name", String(128), primary_key=True),
     Column("beat_at", Double, nullable=False),
-    Column("note", Text),
+    Column("note", Prose),
 )

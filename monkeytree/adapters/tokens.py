@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from monkeytree.limits import MAX_NAME, is_name, is_text
 
+from .again import again
 from .errors import InvalidTokenName, TokenNameTaken, UnknownRole, UnknownToken
 from .rows import Part
 from .tables import tokens
@@ -40,6 +41,7 @@ class Token:
 class Tokens(Part):
     """Bearer tokens."""
 
+    @again
     def add_token(self, name: str, roles: Collection[str], clusters: Collection[str] = ()) -> str:
         """Make a token and return its text, ``mt_...``; it cannot be read again.
 
@@ -77,6 +79,7 @@ class Tokens(Part):
                 _token(row) for row in connection.execute(select(tokens).order_by(tokens.c.created_at))
             )
 
+    @again
     def revoke_token(self, prefix_or_name: str) -> Token:
         """Delete the token of that name, that text, or whose text starts so; it is refused from now on.
 
@@ -100,6 +103,7 @@ class Tokens(Part):
         with self.reading() as connection:
             return connection.execute(select(tokens.c.hash).limit(1)).one_or_none() is not None
 
+    @again
     def find_token(self, text: str) -> Token | None:
         """The token whose text this is.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import Engine, select, update
 
+from .again import again
 from .errors import UnknownValidation
 from .leased import Kind, Leased
 from .replay_options import ReplayOptions
@@ -80,6 +81,7 @@ class Validations(Leased[ValidationRow]):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
+    @again
     def ask(
         self,
         snapshot: SnapshotRow,
@@ -103,6 +105,7 @@ class Validations(Leased[ValidationRow]):
                 if row is not None:  # else the one that stood in the way has just ended: try again
                     return validation_row(row), added
 
+    @again
     def report(self, validation_id: str) -> bytes | None:
         """The report of a ready validation; None when it is not ready."""
         query = select(validation_bodies.c.body).where(validation_bodies.c.id == validation_id)
@@ -115,6 +118,7 @@ class Validations(Leased[ValidationRow]):
         text = orjson.dumps({"stage": stage, "done": done}).decode()
         return self._guarded(validation_id, attempt, durable=False, progress=text)
 
+    @again
     def finish(
         self, validation_id: str, attempt: int, report: bytes, *, isolated: bool, claims_hold: bool
     ) -> bool:

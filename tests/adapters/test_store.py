@@ -7,9 +7,10 @@ import time
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import inspect, update
 
 from monkeytree.adapters.errors import (
     BadSetting,
@@ -30,7 +31,7 @@ from monkeytree.adapters.replays import Answer
 from monkeytree.adapters.rows import Receipt, SnapshotRow
 from monkeytree.adapters.solving import Outcome
 from monkeytree.adapters.store import Store
-from monkeytree.adapters.tables import schema_version
+from monkeytree.adapters.tables import SCHEMA_VERSION, schema_version
 from monkeytree.snapshot import Planning
 
 OUTCOME = Outcome(b'{"format":1}', "optimal", 2, "cbc", 0.3)
@@ -245,33 +246,57 @@ def test_creating_is_safe_to_repeat_and_at_once(url: str) -> None:
     assert failures == []
 
 
-def test_a_store_of_the_first_version_is_brought_up(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path}/old.db")
-    store.create()
-    with store.writing() as connection:
-        for statement in (
-            "DROP TABLE validation_bodies", "DROP TABLE validations",
-            "ALTER TABLE heartbeats DROP COLUMN note", "UPDATE schema_version SET version = 1",
-        ):  # fmt: skip
-            connection.exec_driver_sql(statement)
+#: What turns the tables of each version into those of the one before.
+UNDO = {
+    3: [
+        "DROP TABLE execution_calls", "DROP TABLE execution_steps", "DROP TABLE executions",
+        "DROP TABLE agents", "DROP TABLE fences",
+    ],
+    2: [
+        "DROP TABLE validation_bodies", "DROP TABLE validations", "ALTER TABLE heartbeats DROP COLUMN note",
+    ],
+}  # fmt: skip
+
+
+def shape(store: Store) -> dict[str, Any]:
+    """Columns (with types) and indexes by table."""
+    seen = inspect(store.engine)
+    return {
+        name: (
+            sorted(
+                (column["name"], str(column["type"]), column["nullable"]) for column in seen.get_columns(name)
+            ),
+            sorted((str(index["name"]), index["unique"]) for index in seen.get_indexes(name)),
+        )
+        for name in seen.get_table_names()
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_earlier_version_is_brought_up(store: Store, version: int) -> None:
+    fresh = shape(store)
     plan = submit(store, "c", "a").plan
+    with store.writing() as connection:
+        for newer in range(SCHEMA_VERSION, version, -1):
+            for statement in UNDO[newer]:
+                connection.exec_driver_sql(statement)
+        connection.execute(update(schema_version).values(version=version))
+    assert shape(store) != fresh
     for _ in range(2):
         store.create()
+    assert shape(store) == fresh
     assert store.plan(plan.id).state == "queued"
+    assert store.executions.list_rows(Span()).items == ()
     store.beat("validator:h:1", "no ns-3")
     assert store.notes("validator", 60.0) == ["no ns-3"]
     assert store.validations.list_rows(Span()).items == ()
-    store.close()
 
 
-def test_the_store_of_another_release_is_refused(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path}/old.db")
-    store.create()
+def test_the_store_of_another_release_is_refused(store: Store) -> None:
     with store.writing() as connection:
         connection.execute(update(schema_version).values(version=99))
     with pytest.raises(StoreVersionMismatch, match="version 99"):
         store.create()
-    store.close()
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://h/d", "sqlite://", "sqlite:///:memory:"])

@@ -23,6 +23,7 @@ from monkeytree.service.desk import Desk
 from monkeytree.service.execution_desk import Request, order
 from monkeytree.wire.snapshot import parse_snapshot, snapshot_id
 from monkeytree.workers.execute import Crew, Run, Stop
+from tests.databases import own_database
 
 from .nodes import SECRET, Nodes, nodes_of
 
@@ -155,6 +156,7 @@ def site_of(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             quick: dict[str, Any] = {
                 "redis_url": "redis://127.0.0.1:1", "data": str(folder), "executions": "east",
                 "agent_token": SECRET, "agent_patience_s": 1.0, "lease_s": 5.0, "agent_call_s": 2.0,
+                "database_url": stack.enter_context(own_database(folder)),
             }  # fmt: skip
             settings = Settings(**quick | changes)
             store = Store(settings.database_url)

