@@ -1,9 +1,9 @@
 """The table of source ports, for Python programs that own their queue pairs.
 
 The agent writes it next to its journal; the verbs shim reads the same file (``shim/parse.c``). Lines are
-``srcIP,dstIP=port[,port...]``, the form of Huawei's ``HCCL_RDMA_QP_PORT_CONFIG_PATH``; ``#`` starts a comment
-line. One line that is not understood discards the whole table: half a table steers some flows onto
-uplinks that others were meant to have.
+``srcIP,dstIP=port[,port...]``, the form of Huawei's ``HCCL_RDMA_QP_PORT_CONFIG_PATH``, with IPv6 addresses as
+they are, without brackets; ``#`` starts a comment line. One line that is not understood discards the whole
+table: half a table steers some flows onto uplinks that others were meant to have.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from ipaddress import IPv6Address
 from pathlib import Path
 
 from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT, label_of_port
 
 Pair = tuple[str, str]
-_LINE = re.compile(r"([0-9.]+),([0-9.]+)=([0-9]+(?:,[0-9]+)*)")
+_LINE = re.compile(r"([0-9A-Fa-f.:]+),([0-9A-Fa-f.:]+)=([0-9]+(?:,[0-9]+)*)")
 
 
 class BadTable(ValueError):
@@ -26,7 +27,7 @@ class BadTable(ValueError):
 
 
 def parse_table(text: str) -> dict[Pair, tuple[int, ...]]:
-    """Ports of each (source, target) pair of IPv4 addresses, in the order written.
+    """Ports of each (source, target) pair of addresses in their shortest form, in the order written.
 
     Raises:
         BadTable: with the number of the first line that is not understood.
@@ -37,12 +38,12 @@ def parse_table(text: str) -> dict[Pair, tuple[int, ...]]:
         if not line or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
-        if match is None or not (_address(match[1]) and _address(match[2])):
+        pair = match and (shortest(match[1]), shortest(match[2]))
+        if match is None or not pair or not all(pair) or len({":" in end for end in pair}) != 1:
             raise BadTable(f"line {number}: {line!r} is not srcIP,dstIP=port[,port...]")
         given = tuple(int(port) for port in match[3].split(","))
         if not all(FIRST_PORT <= port <= LAST_PORT for port in given):
             raise BadTable(f"line {number}: {line!r} has a port outside of {FIRST_PORT}..{LAST_PORT}")
-        pair = (match[1], match[2])
         ports[pair] = ports.get(pair, ()) + given
     return ports
 
@@ -61,12 +62,17 @@ def read_table(path: Path) -> dict[Pair, tuple[int, ...]]:
         raise BadTable(f"{path} is no text: {error}") from None
 
 
-def _address(text: str) -> bool:
+def shortest(address: str) -> str:
+    """An IP address in its shortest form, ``::ffff:a.b.c.d`` as IPv4 (one GID); "" where it is none."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        socket.inet_pton(socket.AF_INET, text)
-    except OSError:
-        return False
-    return True
+        packed = socket.inet_pton(family, address)
+    except (OSError, ValueError):
+        return ""
+    if family == socket.AF_INET:
+        return address
+    parsed = IPv6Address(packed)
+    return str(parsed if parsed.ipv4_mapped is None else parsed.ipv4_mapped)
 
 
 class Labels:
@@ -83,10 +89,11 @@ class Labels:
     def next_label(self, source: str, target: str) -> int:
         """The label for the next queue pair from ``source`` to ``target``; 0 (the kernel's own) for a pair
         that the table does not name."""
-        ports = self._table.get((source, target))
+        pair = (shortest(source), shortest(target))
+        ports = self._table.get(pair)
         if not ports:
             return 0
         with self._guard:
-            nth = self._used[source, target]
-            self._used[source, target] += 1
+            nth = self._used[pair]
+            self._used[pair] += 1
         return label_of_port(ports[nth % len(ports)])

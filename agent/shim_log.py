@@ -16,6 +16,8 @@ from typing import Any
 
 from monkeytree.ecmp.label import port_of_label
 
+from .labels import shortest
+
 Pair = tuple[str, str]
 MOST_BYTES = 64 << 20  # of one file: a job that writes more is not read further
 
@@ -93,7 +95,7 @@ def prove(table: Mapping[Pair, tuple[int, ...]], pairs: Iterable[LabelledPair], 
     """Which pairs of ``table`` are seen to be steered by records from ``since`` (seconds since 1970) on."""
     good: dict[Pair, bool] = {}
     for record in pairs:
-        pair = (record.source, record.target)
+        pair = (shortest(record.source), shortest(record.target))  # as the table's reader writes them
         if record.time >= since and pair in table:
             good[pair] = good.get(pair, True) and _carries(record, table[pair])
     steered = tuple(pair for pair in table if good.get(pair) is True)

@@ -17,6 +17,8 @@ from typing import Any
 from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT, label_of_port
 from monkeytree.errors import MonkeyTreeError
 
+from .labels import shortest
+
 _GIDS = 1024  # entries of a GID table asked for; devices have 16 to 256 a port
 _HOPS = 64  # IP TTL: RoCEv2 crosses routers, a leaf and a spine at least
 # 4.096 us x 2^17 = 0.54 s for an acknowledgement, 7 times more: a dead peer is known after about 4.3 s.
@@ -53,7 +55,7 @@ class Verbs:
 
 @dataclass(frozen=True, slots=True)
 class LocalEnd:
-    """Where a queue pair can start: a port's RoCEv2 GID that stands for an IPv4 address."""
+    """Where a queue pair can start: a port's RoCEv2 GID, which is an IP address."""
 
     device: str
     port_num: int
@@ -78,18 +80,19 @@ def load_verbs() -> Verbs:
 
 
 def gid_of_address(address: str) -> str:
-    """The GID of an IPv4 address, ``::ffff:a.b.c.d``, as pyverbs writes and takes it."""
-    return ipaddress.IPv6Address(b"\0" * 10 + b"\xff\xff" + ipaddress.IPv4Address(address).packed).exploded
+    """The GID of an IP address (of IPv4 ``::ffff:a.b.c.d``), as pyverbs writes and takes it."""
+    packed = ipaddress.ip_address(address).packed
+    return ipaddress.IPv6Address(packed if len(packed) == 16 else b"\0" * 10 + b"\xff\xff" + packed).exploded
 
 
 def address_of_gid(gid: str) -> str | None:
-    """The IPv4 address that a GID stands for, or None."""
-    mapped = ipaddress.IPv6Address(gid).ipv4_mapped
-    return None if mapped is None else str(mapped)
+    """The IP address that a GID stands for; None for link-local ones, which no router forwards."""
+    found = ipaddress.IPv6Address(gid)
+    return None if found.is_link_local or found.is_unspecified else str(found.ipv4_mapped or found)
 
 
 def local_ends(verbs: Verbs, device: str = "") -> Iterator[LocalEnd]:
-    """All RoCEv2 GIDs over IPv4 of ``device``, or of every device.
+    """All RoCEv2 GIDs of ``device``, or of every device, but for link-local ones.
 
     Raises:
         VerbsUnavailable: devices cannot be listed (no kernel support), or there is none of that name.
@@ -111,13 +114,13 @@ def local_ends(verbs: Verbs, device: str = "") -> Iterator[LocalEnd]:
 
 
 def find_end(verbs: Verbs, address: str, device: str = "") -> LocalEnd:
-    """The end at ``address``; where ``device`` is named and does not have it, the first end of that.
+    """The end at ``address``; where ``device`` is named and does not have it, its first, IPv4 before IPv6.
 
     Raises:
         VerbsUnavailable: no device has it; the message lists the addresses there are.
     """
-    ends = list(local_ends(verbs, device))
-    at_address = [end for end in ends if end.address == address]
+    ends = sorted(local_ends(verbs, device), key=lambda end: ":" in end.address)
+    at_address = [end for end in ends if end.address == (shortest(address) or address)]
     if at_address or (device and ends):
         return (at_address or ends)[0]
     there = ", ".join(f"{end.address} ({end.device})" for end in ends) or "none"

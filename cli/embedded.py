@@ -61,11 +61,21 @@ class Embedded:
                     service=service,
                     service_token=token,
                     beat_s=BEAT_S,
+                    public=self.public(node),
                 )
                 agent = app.Agent(options)
                 agent.start()
                 self._agents[node] = agent
                 self._clients[node] = AgentClient(agent.url, self._secret, node)
+
+    def public(self, node: str) -> Path:
+        """The folder in which a node's agent publishes its table of source ports for jobs."""
+        return self._folder / "public" / node
+
+    @property
+    def agents(self) -> Mapping[str, AgentClient]:
+        """A client of each node's agent."""
+        return self._clients
 
     def start_workers(self) -> None:
         """One process a rank, and a store a job, by which its ranks agree."""

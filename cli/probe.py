@@ -16,12 +16,13 @@ from monkeytree.offence_log import show
 
 from .documents import DOCUMENT, end_with_reader, source
 from .errors import CommandFailed, Exit
+from .outputs import OutputFile, naming
 
 if TYPE_CHECKING:
     from monkeytree.ecmp.learn import Learned, Probe
     from monkeytree.snapshot import Snapshot
 
-WRITTEN = click.Path(dir_okay=False, writable=True, allow_dash=True)
+WRITTEN = OutputFile()
 
 
 @click.group()
@@ -78,12 +79,12 @@ def send(
             )
     except ProbeFailed as error:
         raise CommandFailed(str(error)) from None
-    end_with_reader()
-    document = {"format": 1, "ttl": ttl, "dscp": dscp, "probes": [asdict(answer) for answer in answers]}
-    _write(output, document)
     lost = sum(answer.hop is None for answer in answers)
     if lost:
         click.echo(f"{lost} of {len(answers)} probes were not answered", err=True)
+    end_with_reader()
+    document = {"format": 1, "ttl": ttl, "dscp": dscp, "probes": [asdict(answer) for answer in answers]}
+    _write(output, document)
     return Exit.BEST_EFFORT if lost else Exit.OK
 
 
@@ -119,9 +120,10 @@ def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None,
     asked = {(p.src, p.dst) for p in probes}
     learned = learn_from(probes, {pair: uplinks(pair) for pair in asked}, leaves)
     made = FabricHash(learned=table_of(learned, topology_epoch(fabric), before))
+    code = _tell(learned)
     end_with_reader()
     _write(output, dump_hash(made))
-    return _tell(learned)
+    return code
 
 
 def _uplinks_by_hop(path: str) -> dict[str, int]:
@@ -217,5 +219,5 @@ def _json(path: str) -> dict[str, Any]:
 
 
 def _write(output: str, document: Any) -> None:
-    with click.open_file(output, "w", encoding="utf-8") as stream:
+    with naming(output), click.open_file(output, "w", encoding="utf-8") as stream:
         stream.write(json.dumps(document, indent=2) + "\n")

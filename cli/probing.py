@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from monkeytree.ecmp.label import label_of_port
+
 ROCE_PORT = 4791
 PAYLOAD = bytes(16)
 """A BTH of zeros and a word more: no NIC takes it for a message, should it arrive."""
@@ -65,7 +67,7 @@ def _one(src: str, dst: str, port: int, ttl: int, timeout_s: float, dscp: int) -
             sender.bind((src, port))
             # Not connected: Linux gives a connected socket a random hash, which a virtual link hands on to
             # the next router in place of that of the packet (sk_txhash, fib_multipath_hash).
-            sender.sendto(PAYLOAD, (dst, ROCE_PORT))
+            sender.sendto(PAYLOAD, _target(dst, family, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return None  # the port is another program's: others will do
@@ -75,12 +77,18 @@ def _one(src: str, dst: str, port: int, ttl: int, timeout_s: float, dscp: int) -
         return _who_answered(sender, family, timeout_s)
 
 
+def _target(dst: str, family: int, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
+    """Over IPv6 with the flow label that gives a RoCEv2 sender this port: switches may hash it."""
+    return (dst, ROCE_PORT, label_of_port(port), 0) if family == socket.AF_INET6 else (dst, ROCE_PORT)
+
+
 def _prepare(sender: socket.socket, family: int, ttl: int, dscp: int) -> None:
     if family == socket.AF_INET6:
-        ipv6_recverr = 25  # linux/in6.h; Python has no name for it
+        ipv6_recverr, ipv6_flowinfo_send = 25, 33  # linux/in6.h; Python has no names for them
         sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, ttl)
         sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)
         sender.setsockopt(socket.IPPROTO_IPV6, ipv6_recverr, 1)
+        sender.setsockopt(socket.IPPROTO_IPV6, ipv6_flowinfo_send, 1)
         return
     ip_recverr = 11  # linux/in.h; Python has no name for it
     sender.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)

@@ -9,6 +9,7 @@ import click
 
 from .documents import DOCUMENT, end_with_reader, read_pair
 from .errors import CommandFailed, Exit
+from .outputs import OutputFile, naming
 
 if TYPE_CHECKING:
     from monkeytree.ecmp.exports import FlowRoute
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Of --format agents.",
 )
-@click.option(
-    "--output", type=click.Path(dir_okay=False, writable=True, allow_dash=True), default="-", metavar="FILE"
-)
+@click.option("--output", type=OutputFile(), default="-", metavar="FILE")
 def routes(snapshot: str, plan: str, form: str, node: str | None, epoch: int, output: str) -> int:
     """Write the source ports that put PLAN's flows on their uplinks.
 
@@ -55,10 +54,8 @@ def routes(snapshot: str, plan: str, form: str, node: str | None, epoch: int, ou
             raise CommandFailed(f"{node!r} is no node of the snapshot")
         found = [route for route in found if route.node == node]
     end_with_reader()
-    with click.open_file(output, "w", encoding="utf-8") as stream:
+    with naming(output), click.open_file(output, "w", encoding="utf-8") as stream:
         stream.write(_text(form, found, epoch))
-    if form == "lines" and any(":" in route.src_ip for route in found):
-        click.echo("lines are of IPv4 alone: flows between IPv6 addresses are left out", err=True)
     for row in planned.unsteered:
         flows = f"{len(row.flows)} flow{'s' if len(row.flows) > 1 else ''}"
         click.echo(f"{flows} cannot be steered: {row.reason}", err=True)

@@ -14,7 +14,7 @@ Algorithm = Literal[
     "crc16_ccitt", "crc16_arc", "crc16_xor1", "crc16_xor2", "crc16_xor4", "crc16_xor8", "crc32", "crc32_lo",
     "crc32_hi", "xor16", "toeplitz", "murmur3",
 ]  # fmt: skip
-HashField = Literal["src", "dst", "protocol", "sport", "dport", "dst_qp"]
+HashField = Literal["src", "dst", "protocol", "sport", "dport", "flow_label", "dst_qp"]
 Select = Literal["modulo", "high"]
 Method = Literal["probed", "affine"]
 
@@ -30,7 +30,8 @@ class HashStage:
     Attributes:
         algorithm: the hash (docs/steering.md says what each computes).
         fields: what is hashed, in this order; each in network byte order (``murmur3``: little endian,
-            as ns-3's switches of the HPCC family have it).
+            as ns-3's switches of the HPCC family have it). ``flow_label``: that of the IPv6 header, 20 bits
+            in three bytes; for a flow with a source port the label of that port.
         seed: of this stage: XORed into the start value of a CRC and into the result of ``toeplitz`` and
             ``xor16``; the start value of ``murmur3``.
         offset: bits by which the hash is rotated right before an uplink is chosen (SAI's hash offset).

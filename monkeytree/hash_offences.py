@@ -20,14 +20,15 @@ CONFIDENCE: Final = Real(0.0, 1.0)
 UPLINK: Final = Whole(0, 1_000_000)
 MOST_KEY_BYTES: Final = 128
 _MOST_DIGITS: Final = 7
+LABEL_MESSAGE: Final = "is a field of IPv6 headers, and the addresses are IPv4"
 ADDRESS_MESSAGE: Final = "must be an IP address, written the shortest way (10.0.0.1, fd00::1)"
 
 Places = Iterator[tuple[Path, tuple[str, ...]]]
 """The addresses of each node that has any, with the path of the node."""
 
 
-def check_addresses(nodes: Places, rails: int, log: OffenceLog) -> None:
-    """One address a rail, each of one node only, and all of one family."""
+def check_addresses(nodes: Places, rails: int, log: OffenceLog) -> int:
+    """One address a rail, each of one node only, and all of one family: 4 or 6, 0 where there are none."""
     owner: dict[str, Path] = {}
     family = 0
     for at, addresses in nodes:
@@ -45,13 +46,16 @@ def check_addresses(nodes: Places, rails: int, log: OffenceLog) -> None:
                 where = str(owner[address][-1])
                 log.add((*at, "addresses", index), f"is an address of node {where!r} already", address)
             owner.setdefault(address, at)
+    return family
 
 
 def version_of(address: Any) -> int:
-    """4 or 6, and 0 for what is no address in its shortest form."""
+    """4 or 6, and 0 for what is no address in its shortest form; that of ::ffff:a.b.c.d is IPv4."""
     try:
         found = ip_address(address) if isinstance(address, str) else None
     except ValueError:
+        return 0
+    if found is not None and getattr(found, "ipv4_mapped", None) is not None:
         return 0
     # A zone (fe80::1%eth0) names an interface of one host: switches see the address alone.
     return found.version if found is not None and str(found) == address and "%" not in address else 0
@@ -64,20 +68,21 @@ def number_of(text: Any) -> int:
 
 
 def check_hash(
-    hash_: FabricHash, leaves: Mapping[str, int], pods: Mapping[str, int], log: OffenceLog
+    hash_: FabricHash, leaves: Mapping[str, int], pods: Mapping[str, int], log: OffenceLog, family: int = 0
 ) -> None:
     """List what is wrong with ``fabric.hash``.
 
     Args:
         leaves: rails of each rack id.
         pods: spines of each pod id.
+        family: of the nodes' addresses, 4 or 6; 0 where there are none.
     """
     at: Path = ("fabric", "hash")
     if (hash_.leaf is None) == (hash_.learned is None):
         log.add(at, "must give either leaf or learned", [hash_.leaf is not None, hash_.learned is not None])
     for name, stage in (("leaf", hash_.leaf), ("pod", hash_.pod)):
         if stage is not None:
-            check_stage(stage, (*at, name), log)
+            check_stage(stage, (*at, name), log, family)
     for member, seeds, known in (
         ("leaf_seeds", hash_.leaf_seeds, leaves),
         ("pod_seeds", hash_.pod_seeds, pods),
@@ -92,8 +97,8 @@ def check_hash(
         _check_table(hash_.learned, (*at, "learned"), log)
 
 
-def check_stage(stage: HashStage, at: Path, log: OffenceLog) -> None:
-    """List what is wrong with one stage."""
+def check_stage(stage: HashStage, at: Path, log: OffenceLog, family: int = 0) -> None:
+    """List what is wrong with one stage, for addresses of a ``family`` (4 or 6; 0: not known)."""
     log.choice(stage.algorithm, ALGORITHMS, *at, "algorithm")
     log.choice(stage.select, ("modulo", "high"), *at, "select")
     log.check(SEED, stage.seed, *at, "seed")
@@ -104,6 +109,8 @@ def check_stage(stage: HashStage, at: Path, log: OffenceLog) -> None:
         log.choice(name, HASH_FIELDS, *at, "fields", index)
         if name in stage.fields[:index]:
             log.add((*at, "fields", index), "stands twice", name)
+        if name == "flow_label" and family == 4:
+            log.add((*at, "fields", index), LABEL_MESSAGE, name)
     if stage.key is not None and not _is_key(stage.key):
         log.add((*at, "key"), f"must be 1 to {MOST_KEY_BYTES} bytes in hex", stage.key)
     if stage.key is not None and stage.algorithm != "toeplitz":
@@ -133,6 +140,8 @@ def _check_pair(pair: LearnedPair, at: Path, log: OffenceLog) -> None:
     for name in ("src", "dst"):
         if not version_of(getattr(pair, name)):
             log.add((*at, name), ADDRESS_MESSAGE, getattr(pair, name))
+    if {version_of(pair.src), version_of(pair.dst)} == {4, 6}:
+        log.add((*at, "dst"), "must be of the family of src", pair.dst)
     log.choice(pair.method, ("probed", "affine"), *at, "method")
     log.check(PROBES, pair.probes, *at, "probes")
     log.check(CONFIDENCE, pair.confidence, *at, "confidence")

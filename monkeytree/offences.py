@@ -116,13 +116,13 @@ def _check_steering(snapshot: Snapshot, log: OffenceLog) -> None:
         for node in rack.nodes
         if node.addresses
     )
-    check_addresses(placed, rails, log)
+    family = check_addresses(placed, rails, log)
     if snapshot.fabric.hash is not None:
         spines = dict.fromkeys((pod.id for pod in snapshot.pods), 0)
         for rack in snapshot.racks:
             if rack.pod in spines and rack.spines:
                 spines[rack.pod] = max(spines[rack.pod], rack.spines[-1] + 1)
-        check_hash(snapshot.fabric.hash, {rack.id: rails for rack in snapshot.racks}, spines, log)
+        check_hash(snapshot.fabric.hash, {rack.id: rails for rack in snapshot.racks}, spines, log, family)
 
 
 def _check_planning(planning: Planning, log: OffenceLog) -> None:

@@ -26,7 +26,7 @@ def junit(report: Document) -> bytes:
     for flow in flows:
         case = ElementTree.SubElement(suite, "testcase", _case(flow))
         if not flow["isolated"]:
-            message = clean(_failure(flow, report["slowdown_limit"]))
+            message = clean(_failure(flow, report["slowdown_limit"], planned=report["plan_id"] is not None))
             ElementTree.SubElement(
                 case, "failure", {"message": message, "type": "not_isolated"}
             ).text = message
@@ -51,7 +51,7 @@ def _case(flow: Document) -> dict[str, str]:
     }
 
 
-def _failure(flow: Document, limit: float) -> str:
+def _failure(flow: Document, limit: float, *, planned: bool) -> str:
     said = []
     if flow["slowdown"] is None:
         said.append("it did not end" if flow["uplink"] is not None else "no live way leads there")
@@ -61,7 +61,9 @@ def _failure(flow: Document, limit: float) -> str:
         said.append("PFC paused a port on its way")
     if flow["retransmits"]:
         said.append(f"{flow['retransmits']} packets were sent again")
-    if not flow["claimed"]:
+    if not flow["steered"]:
+        said.append("it was left to the switches' hash")
+    elif planned and not flow["claimed"]:
         said.append("the plan does not claim it isolated")
     return "; ".join(said)
 

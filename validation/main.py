@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from argparse import Namespace
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +104,26 @@ def _write_all(options: Namespace, document: dict[str, Any], found: Any) -> None
     from .plot import plot
     from .table import print_report
 
+    texts: list[tuple[str, str]] = []
     if options.json is not None:
-        _write(options.json, json.dumps(document, indent=2, allow_nan=False) + "\n")
+        texts.append((options.json, json.dumps(document, indent=2, allow_nan=False) + "\n"))
     if options.junit is not None:
-        _write(options.junit, junit(document).decode())
+        texts.append((options.junit, junit(document).decode()))
     if options.plot is not None:
-        _write(options.plot, plot(found, document["params"]["sample_us"]))
-    # A document on standard output stands there alone; the table then goes to standard error.
-    taken = "-" in (options.json, options.junit, options.plot)
-    print_report(Console(stderr=taken), document)
+        texts.append((options.plot, plot(found, document["params"]["sample_us"])))
+    texts.sort(key=lambda one: one[0] == "-")
+    with ExitStack() as last_first:  # files, then standard output: a file that fails takes nothing along
+        # A document on standard output stands there alone; the table then goes to standard error.
+        taken = any(path == "-" for path, _ in texts)
+        last_first.callback(print_report, Console(stderr=taken), document)
+        last_first.callback(_end_with_reader)
+        for path, text in reversed(texts):
+            last_first.callback(_write, path, text)
+
+
+def _end_with_reader() -> None:
+    """From here on a reader that leaves early (head, less) ends the process, as with other Unix tools."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def _read(path: str) -> bytes:
@@ -120,15 +132,20 @@ def _read(path: str) -> bytes:
 
 def _write(path: str, text: str) -> None:
     if path == "-":
+        _end_with_reader()
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        Path(path).write_text(text, encoding="utf-8")
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:  # a full disk names no file of its own accord
+            raise OSError(error.errno, error.strerror, path) from None
 
 
 def _report(error: Exception) -> int:
     if isinstance(error, InvalidDocument):
-        said = [f"the {error.noun} has {len(error.offences)} offences:"]
+        count = len(error.offences)
+        said = [f"the {error.noun} has {count} offence{'s' if count > 1 else ''}:"]
         said += [f"  {o.pointer or '(all of it)'}: {o.message}, got {o.value!r}" for o in error.offences]
         _say(f"Error ({error.code}): " + "\n".join(said))
         return BAD_INPUT

@@ -21,8 +21,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("snapshot", nargs="?", metavar="SNAPSHOT", help="a file, or - for standard input")
     parser.add_argument("plan", nargs="?", metavar="PLAN", help="a plan of that snapshot")
     parser.add_argument("--scenario", metavar="FILE", help="run one packet scenario as given instead")
-    for name in ("json", "junit", "plot"):
-        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {name} here (- is standard output)")
+    for name, what in (("json", "the report"), ("junit", "JUnit XML"), ("plot", "an SVG picture")):
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {what} here (- is standard output)")
     add = parser.add_argument
     add("--profile", metavar="NAME", default=DEFAULT_PROFILE, help="named parameters (docs/validation.md)")
     add(
@@ -108,10 +108,23 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("give either a SNAPSHOT (and perhaps its PLAN) or --scenario FILE")
     if options.scenario is not None and (options.junit or options.plot):
         parser.error("--junit and --plot need a SNAPSHOT: a scenario as given has no verdict")
+    for name in ("json", "junit", "plot"):
+        _check_output(parser, name, getattr(options, name))
+    if options.plot not in (None, "-") and not options.plot.lower().endswith(".svg"):
+        parser.error(f"--plot writes SVG: name a file that ends in .svg, not {options.plot!r}")
     if options.snapshot == options.plan == "-":
         parser.error("only one of SNAPSHOT and PLAN can be - (standard input)")
     if [options.json, options.junit, options.plot].count("-") > 1:
         parser.error("only one of --json, --junit and --plot can be - (standard output)")
+
+
+def _check_output(parser: argparse.ArgumentParser, name: str, path: str | None) -> None:
+    """Before the replay, not after it: whether a file can be made there."""
+    if path in (None, "-"):
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        parser.error(f"--{name} cannot be written to {path!r}")
 
 
 def _override(text: str) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from monkeytree.fabric_hash import dump_stage
 
-from .hashing import Hashed
+from .hashing import Choice, Hashed
 from .network import Hop, Link, Network, undirected
 from .traffic import Traffic
 
@@ -115,6 +115,7 @@ def _hashed(hashed: Hashed, number: Mapping[int, int], idle: Mapping[Hop, int]) 
         "src": hashed.packet.src,
         "dst": hashed.packet.dst,
         "udp_source_port": hashed.packet.sport,
+        **({} if hashed.packet.flow_label is None else {"flow_label": hashed.packet.flow_label}),
         "choices": [
             {
                 "at": number[choice.at],
@@ -122,11 +123,18 @@ def _hashed(hashed: Hashed, number: Mapping[int, int], idle: Mapping[Hop, int]) 
                     idle[choice.at, node] if (choice.at, node) in idle else number[node]
                     for node in choice.among
                 ],
-                "hash": dump_stage(choice.stage),
+                **_how(choice, number),
             }
             for choice in hashed.choices
         ],
     }
+
+
+def _how(choice: Choice, number: Mapping[int, int]) -> Document:
+    if choice.stage is not None:
+        return {"hash": dump_stage(choice.stage)}
+    assert choice.learned is not None, "neither a hash nor what a table says"
+    return {"learned": number[choice.learned]}
 
 
 def _idle_ports(network: Network, switch: int, used: Mapping[Hop, None]) -> list[Link]:
@@ -158,7 +166,12 @@ def combine(pieces: Sequence[Piece], params: Mapping[str, Any]) -> Document:
 
 def _renumbered(hashed: Document, number: Sequence[int]) -> Document:
     choices = [
-        {**choice, "at": number[choice["at"]], "among": [number[node] for node in choice["among"]]}
+        {
+            **choice,
+            "at": number[choice["at"]],
+            "among": [number[node] for node in choice["among"]],
+            **({"learned": number[choice["learned"]]} if "learned" in choice else {}),
+        }
         for choice in hashed["choices"]
     ]
     return {**hashed, "choices": choices}

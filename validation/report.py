@@ -86,6 +86,7 @@ def _run(found: Replay, run: Run) -> Document:
         "drops": run.outcome.drops,
         "max_queue_bytes": max((port.max_queue_bytes for port in ports), default=0),
         **({"off_their_uplinks": _off(crossing)} if found.knobs.routing == "hash" else {}),
+        **_unknown(run),
         "parts": run.outcome.parts,
         "parts_rerun_together": run.outcome.rerun,
         "racks": _racks(found, run),
@@ -95,7 +96,15 @@ def _run(found: Replay, run: Run) -> Document:
 def _off(crossing: Iterable[FlowVerdict]) -> int:
     """Flows that hashes sent by another uplink than planned."""
     flows = (verdict.flow for verdict in crossing)
-    return sum(flow.planned is not None and flow.planned != flow.label for flow in flows)
+    return sum(flow.planned is not None and flow.planned != flow.label and bool(flow.path) for flow in flows)
+
+
+def _unknown(run: Run) -> Document:
+    """Under a learned table: flows whose way it does not know."""
+    hashing = run.traffic.hashing
+    if hashing is None or not hashing.learned:
+        return {}
+    return {"unknown_ways": sum(bool(verdict.flow.unknown) for verdict in run.crossing)}
 
 
 def _racks(found: Replay, run: Run) -> list[Document]:
@@ -134,6 +143,7 @@ def _flow(verdict: FlowVerdict) -> Document:
         "rail": flow.source[1],
         "uplink": flow.label,
         **({"udp_source_port": flow.hashed.packet.sport} if flow.hashed is not None else {}),
+        **({"unknown": flow.unknown} if flow.unknown else {}),
         "steered": flow.steered,
         "claimed": flow.claimed,
         "bytes": flow.size,

@@ -53,9 +53,23 @@ def _verdict(report: Document) -> str:
             return "no flow leaves its rack"
         return f"all {count} cross-rack flows run as if alone (within {report['slowdown_limit']})"
     said = "; ".join(report["reasons"])
-    if report["claims_hold"]:
-        said += "; these are flows that the plan lists as sharing or not guaranteed: what it claims, holds"
-    return escape(said)
+    return escape("; ".join(filter(None, (said, _of_claims(report)))))
+
+
+def _of_claims(report: Document) -> str:
+    """What follows for the plan where its claims were not broken."""
+    bad = [flow for flow in report["flows"] if not flow["isolated"]]
+    if report["plan_id"] is None or not report["claims_hold"] or not bad:
+        return ""
+    hashed = sum(not flow["steered"] for flow in bad)
+    if not any(flow["claimed"] for flow in report["flows"]):
+        return "no flow went by an uplink that the plan gives to it alone: what it claims, was not tested"
+    if hashed == len(bad):
+        return "these flows were left to the switches' hash: what the plan claims of the others, holds"
+    listed = "flows that the plan lists as sharing or not guaranteed: what it claims, holds"
+    if hashed:
+        return f"{hashed} of them were left to the switches' hash, the others are {listed}"
+    return f"these are {listed}"
 
 
 def _runs(report: Document) -> Table:

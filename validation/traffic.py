@@ -11,7 +11,7 @@ from typing import Literal
 
 from monkeytree.ecmp.stage import Packet
 
-from .hashing import Hashed, HashRouting, kernel_port
+from .hashing import Hashed, HashRouting, WayUnknown, default_packet
 from .network import Hop, Leaf, Network
 
 DEFAULT_BYTES = 20_000_000
@@ -31,10 +31,11 @@ class RingFlow:
         label: spine (or core) it is steered to; None inside a leaf, and where it is hashed.
         steered: False where a hash chooses its way.
         claimed: the plan claims that it shares its uplinks with nobody.
-        path: nodes from NIC to NIC; empty where no live way leads there.
+        path: nodes from NIC to NIC; empty where no live way leads there, or none is known.
         addresses: of the two NICs, where known.
         sport: UDP source port that the plan gives it.
         hashed: what sent it where it goes, under hash routing; ``planned`` is the label it was given.
+        unknown: why its way is not known, where the hashes are known by a learned table alone; else "".
     """
 
     job: str
@@ -55,6 +56,7 @@ class RingFlow:
     sport: int | None = None
     hashed: Hashed | None = None
     planned: int | None = None
+    unknown: str = ""
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -120,9 +122,16 @@ class Traffic:
 
 
 def hashed(traffic: Traffic, seed: int) -> Traffic:
-    """The same flows, but each cross-rack one goes where a hash sends it (ECMP): the control."""
+    """The same flows, but each cross-rack one goes where a hash sends it (ECMP): the control.
+
+    A learned table does not know where most ports lead: then some hash stands for the real one.
+    """
+    hashing = traffic.hashing
     loose = [replace(flow, steered=flow.source == flow.target) for flow in traffic.flows]
-    return replace(traffic, flows=on_their_ways(traffic.network, loose, seed, traffic.hashing))
+    if hashing is not None and hashing.learned:
+        loose, hashing = [replace(flow, hashed=None, unknown="") for flow in loose], None
+    flows = on_their_ways(traffic.network, loose, seed, hashing)
+    return replace(traffic, flows=flows, hashing=hashing)
 
 
 def jobs_alone(traffic: Traffic, flows_per_uplink: int) -> dict[str, Traffic]:
@@ -174,10 +183,15 @@ def _where_hashed(network: Network, flow: RingFlow, seed: int, hashing: HashRout
     assert flow.addresses is not None
     port, steered = flow.sport, flow.steered and flow.sport is not None
     if port is None or not steered:
-        port = kernel_port(
-            draw(seed, "local queue pair", flow.name), draw(seed, "remote queue pair", flow.name)
-        )
-    found = hashing.route(flow.source, flow.target, Packet(*flow.addresses, port))
+        ends = (draw(seed, f"{end} queue pair", flow.name) for end in ("local", "remote"))
+        packet = default_packet(flow.addresses, *ends)
+    else:
+        packet = Packet(*flow.addresses, port)
+    try:
+        found = hashing.route(flow.source, flow.target, packet)
+    except WayUnknown as error:
+        why = str(error)
+        return replace(flow, label=None, path=(), steered=False, planned=flow.label, unknown=why)
     if found is None:
         return replace(flow, label=None, path=(), steered=False)
     label, hashed = found

@@ -84,11 +84,18 @@ class Run:
         said = [] if self.outcome.finished else ["the simulation did not run to its end"]
         if self.outcome.drops:
             said.append(f"{self.outcome.drops} packets were dropped")
-        lost = [v for v in self.crossing if not v.flow.path]
+        unknown = [v for v in self.crossing if v.flow.unknown]
+        lost = [v for v in self.crossing if not v.flow.path and not v.flow.unknown]
         slow = [v for v in self.crossing if v.slowdown is not None and v.slowdown > SLOWDOWN_LIMIT]
         paused = [v for v in self.crossing if v.paused]
         if lost:
             said.append(f"{len(lost)} cross-rack flows have no live way")
+        if unknown:
+            first = unknown[0].flow
+            said.append(
+                f"the learned table does not know the way of {len(unknown)} cross-rack flows, which were "
+                f"left out ({first.name}: {first.unknown})"
+            )
         if slow:
             worst = max(slow, key=lambda v: v.slowdown or 0.0)
             said.append(f"{len(slow)} cross-rack flows are slowed, {worst.flow.name} by {worst.slowdown:.2f}")

@@ -17,9 +17,9 @@
 
 #include "shim.h"
 
-static const char *dotted(uint32_t host_order, char text[INET_ADDRSTRLEN]) {
-    struct in_addr address = {htonl(host_order)};
-    return inet_ntop(AF_INET, &address, text, INET_ADDRSTRLEN);
+static const char *text_of(const mt_gid *gid, char text[INET6_ADDRSTRLEN]) {
+    if (mt_is_ipv4(gid)) return inet_ntop(AF_INET, gid->raw + 12, text, INET6_ADDRSTRLEN);
+    return inet_ntop(AF_INET6, gid->raw, text, INET6_ADDRSTRLEN);
 }
 
 static int is_directory(const char *path) {
@@ -48,7 +48,7 @@ static int open_log(void) {
 }
 
 void mt_log(const struct mt_record *record) {
-    char line[512], source[INET_ADDRSTRLEN], target[INET_ADDRSTRLEN];
+    char line[512], source[INET6_ADDRSTRLEN], target[INET6_ADDRSTRLEN];
     struct timespec now;
     int file = open_log();
     if (file < 0) return;
@@ -58,7 +58,7 @@ void mt_log(const struct mt_record *record) {
         "\"source\": \"%s\", \"target\": \"%s\", \"nth\": %u, \"udp_source_port\": %u, \"flow_label\": %u, "
         "\"result\": %d}\n",
         (long long)now.tv_sec, now.tv_nsec / 1000, (long)getpid(), record->what, record->qp_num,
-        record->dest_qp_num, dotted(record->source, source), dotted(record->target, target),
+        record->dest_qp_num, text_of(&record->source, source), text_of(&record->target, target),
         record->choice.nth, record->choice.port, record->label, record->result);
     if (length > 0 && length < (int)sizeof line && write(file, line, (size_t)length) != length)
         mt_warn("could not append to the log");

@@ -1,7 +1,9 @@
 /* The table's text: lines `srcIP,dstIP=port[,port...]`, '#' starts a comment line, blank lines are skipped.
  *
- * The form is that of Huawei's HCCL_RDMA_QP_PORT_CONFIG_PATH. One line that is not understood discards
- * the whole table: half a table steers some flows onto uplinks that others were meant to have.
+ * The form is that of Huawei's HCCL_RDMA_QP_PORT_CONFIG_PATH; here addresses may be IPv6 too, as they are,
+ * without brackets: neither ',' nor '=' occurs in them. A line's addresses are of one family. One line that
+ * is not understood discards the whole table: half a table steers some flows onto uplinks that others were
+ * meant to have.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -30,18 +32,23 @@ static int add(struct reader *reader, struct mt_entry entry) {
     return 1;
 }
 
-/* An IPv4 address up to `stop`, which is passed over. */
-static int address(struct reader *reader, char stop, uint32_t *host_order) {
+int mt_is_ipv4(const mt_gid *gid) {
+    static const uint8_t prefix[12] = {[10] = 0xFF, [11] = 0xFF};
+    return memcmp(gid->raw, prefix, sizeof prefix) == 0;
+}
+
+/* An address up to `stop`, which is passed over. */
+static int address(struct reader *reader, char stop, mt_gid *gid) {
     const char *end = memchr(reader->at, stop, (size_t)(reader->end - reader->at));
-    char text[INET_ADDRSTRLEN];
-    struct in_addr parsed;
+    char text[INET6_ADDRSTRLEN];
     if (!end || (size_t)(end - reader->at) >= sizeof text) return 0;
     memcpy(text, reader->at, (size_t)(end - reader->at));
     text[end - reader->at] = 0;
     reader->at = end + 1;
-    if (inet_pton(AF_INET, text, &parsed) != 1) return 0;
-    *host_order = ntohl(parsed.s_addr);
-    return 1;
+    if (strchr(text, ':')) return inet_pton(AF_INET6, text, gid->raw) == 1;
+    memset(gid->raw, 0, 10);
+    memset(gid->raw + 10, 0xFF, 2);
+    return inet_pton(AF_INET, text, gid->raw + 12) == 1;
 }
 
 static int number(struct reader *reader, uint16_t *port) {
@@ -57,6 +64,7 @@ static int number(struct reader *reader, uint16_t *port) {
 static int line(struct reader *reader) {
     struct mt_entry entry = {0};
     if (!address(reader, ',', &entry.source) || !address(reader, '=', &entry.target)) return 0;
+    if (mt_is_ipv4(&entry.source) != mt_is_ipv4(&entry.target)) return 0;
     for (;;) {
         if (!number(reader, &entry.port) || !add(reader, entry)) return 0;
         if (reader->at == reader->end) return 1;
@@ -66,8 +74,9 @@ static int line(struct reader *reader) {
 
 static int compare(const void *left, const void *right) {
     const struct mt_entry *a = left, *b = right;
-    if (a->source != b->source) return a->source < b->source ? -1 : 1;
-    if (a->target != b->target) return a->target < b->target ? -1 : 1;
+    int ends = memcmp(&a->source, &b->source, sizeof a->source);
+    if (!ends) ends = memcmp(&a->target, &b->target, sizeof a->target);
+    if (ends) return ends;
     return a->order < b->order ? -1 : 1; /* the ports of a pair stay as they were written */
 }
 

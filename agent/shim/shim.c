@@ -31,14 +31,6 @@ static uint32_t label_of(uint16_t port) {
     return low ? low : 1u << 14 | 1;
 }
 
-/* The IPv4 address in ::ffff:a.b.c.d, the form of a RoCEv2 GID over IPv4. */
-static int mapped(const mt_gid *gid, uint32_t *address) {
-    static const uint8_t prefix[12] = {[10] = 0xFF, [11] = 0xFF};
-    if (memcmp(gid->raw, prefix, sizeof prefix) != 0) return 0;
-    *address = (uint32_t)gid->raw[12] << 24 | gid->raw[13] << 16 | gid->raw[14] << 8 | gid->raw[15];
-    return 1;
-}
-
 static int connected(uint32_t type) {
     return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
@@ -49,12 +41,12 @@ static int takes_address(const struct mt_qp *qp, const struct mt_qp_attr *attr, 
            attr->qp_state == MT_QPS_RTR && attr->ah_attr.is_global && connected(qp->qp_type);
 }
 
-static int ends(const struct mt_qp *qp, const struct mt_qp_attr *attr, uint32_t *source, uint32_t *target) {
+/* Both GIDs, IPv4-mapped or IPv6: those of RoCEv2 are addresses, and others stand in no table. */
+static int ends(const struct mt_qp *qp, const struct mt_qp_attr *attr, mt_gid *source, mt_gid *target) {
     const struct mt_ah_attr *to = &attr->ah_attr;
-    mt_gid local;
-    return mapped(&to->grh.dgid, target) && real_query_gid &&
-           ((query_gid *)real_query_gid)(qp->context, to->port_num, to->grh.sgid_index, &local) == 0 &&
-           mapped(&local, source);
+    memcpy(target, &to->grh.dgid, sizeof *target);
+    return real_query_gid &&
+           ((query_gid *)real_query_gid)(qp->context, to->port_num, to->grh.sgid_index, source) == 0;
 }
 
 /* ibv_modify_qp of IBVERBS_1.1. The caller's attributes are never written to. */
@@ -63,7 +55,7 @@ static int label_and_modify(struct mt_qp *qp, struct mt_qp_attr *attr, int mask)
     struct mt_record record = {.what = "set"};
     if (!takes_address(qp, attr, mask) || !mt_table_in_force()) return modify(qp, attr, mask);
     if (!ends(qp, attr, &record.source, &record.target)) return modify(qp, attr, mask);
-    if (!mt_next_port(record.source, record.target, &record.choice)) return modify(qp, attr, mask);
+    if (!mt_next_port(&record.source, &record.target, &record.choice)) return modify(qp, attr, mask);
 
     struct mt_qp_attr labelled = *attr;
     int own = attr->ah_attr.grh.flow_label != 0 && !override_labels;

@@ -32,18 +32,21 @@ struct mt_choice {
     uint16_t port;  /* UDP source port */
     unsigned nth;   /* how many queue pairs of this pair of addresses came before, since the table changed */
 };
-/* The port of the next queue pair from `source` to `target` (IPv4, host order). 0 where the table, as
- * it stands now, names none: then nothing is counted. Safe to call from any thread. */
-int mt_next_port(uint32_t source, uint32_t target, struct mt_choice *choice);
+/* The port of the next queue pair from `source` to `target`. 0 where the table, as it stands now, names
+ * none: then nothing is counted. Safe to call from any thread. */
+int mt_next_port(const mt_gid *source, const mt_gid *target, struct mt_choice *choice);
 /* Whether the table, as it stands now, may name anything at all. */
 int mt_table_in_force(void);
 const char *mt_table_path(void);
 
 /* parse.c: the table's text. */
 struct mt_entry {
-    uint32_t source, target, order;
+    mt_gid source, target; /* IPv6, or ::ffff:a.b.c.d for IPv4, as RoCEv2's GIDs are */
+    uint32_t order;
     uint16_t port;
 };
+/* Whether an address is IPv4 in the form ::ffff:a.b.c.d. */
+int mt_is_ipv4(const mt_gid *gid);
 /* Sorted entries of `text`, or NULL with *count = 0 where a line is not understood. Free with free(). */
 struct mt_entry *mt_parse(const char *text, size_t length, size_t *count);
 
@@ -53,7 +56,8 @@ int mt_agent_present(const char *table);
 /* log.c */
 struct mt_record {
     const char *what; /* "set", "refused", "own_label" */
-    uint32_t qp_num, dest_qp_num, source, target, label;
+    uint32_t qp_num, dest_qp_num, label;
+    mt_gid source, target;
     struct mt_choice choice;
     int result; /* of the call that carried the label */
 };

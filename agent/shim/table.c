@@ -12,7 +12,7 @@
 enum { MOST_BYTES = 64 << 20 };
 
 struct counter {
-    uint32_t source, target;
+    mt_gid source, target;
     unsigned used;
 };
 
@@ -83,30 +83,34 @@ static void refresh(void) {
     if (file >= 0) close(file);
 }
 
+static int pair_order(const mt_gid *source, const mt_gid *target, const mt_gid *as, const mt_gid *at) {
+    int ends = memcmp(source, as, sizeof *source);
+    return ends ? ends : memcmp(target, at, sizeof *target);
+}
+
 /* The first entry of the pair, and how many it has. */
-static const struct mt_entry *find(uint32_t source, uint32_t target, size_t *ports) {
+static const struct mt_entry *find(const mt_gid *source, const mt_gid *target, size_t *ports) {
     size_t low = 0, high = entry_count;
-    uint64_t wanted = (uint64_t)source << 32 | target;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        uint64_t there = (uint64_t)entries[middle].source << 32 | entries[middle].target;
-        if (there < wanted) low = middle + 1;
+        const struct mt_entry *there = entries + middle;
+        if (pair_order(&there->source, &there->target, source, target) < 0) low = middle + 1;
         else high = middle;
     }
     for (high = low; high < entry_count; high++)
-        if (entries[high].source != source || entries[high].target != target) break;
+        if (pair_order(&entries[high].source, &entries[high].target, source, target)) break;
     *ports = high - low;
     return entries + low;
 }
 
 /* The counter of the pair; a process talks to few peers, so a list will do. NULL without memory. */
-static struct counter *counter_of(uint32_t source, uint32_t target) {
+static struct counter *counter_of(const mt_gid *source, const mt_gid *target) {
     for (size_t i = 0; i < counter_count; i++)
-        if (counters[i].source == source && counters[i].target == target) return counters + i;
+        if (!pair_order(&counters[i].source, &counters[i].target, source, target)) return counters + i;
     struct counter *more = realloc(counters, (counter_count + 1) * sizeof *more);
     if (!more) return NULL;
     counters = more;
-    counters[counter_count] = (struct counter){source, target, 0};
+    counters[counter_count] = (struct counter){*source, *target, 0};
     return counters + counter_count++;
 }
 
@@ -118,7 +122,7 @@ int mt_table_in_force(void) {
     return any && mt_agent_present(mt_table_path());
 }
 
-int mt_next_port(uint32_t source, uint32_t target, struct mt_choice *choice) {
+int mt_next_port(const mt_gid *source, const mt_gid *target, struct mt_choice *choice) {
     size_t ports;
     pthread_mutex_lock(&guard);
     const struct mt_entry *first = find(source, target, &ports);

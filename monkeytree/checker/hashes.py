@@ -16,7 +16,7 @@ _CRCS = {  # width, polynomial, start, end, reflected
 _FOLDED = {"crc16_xor1": 1, "crc16_xor2": 2, "crc16_xor4": 4, "crc16_xor8": 8}
 _OTHERS = ("crc32_lo", "crc32_hi", "xor16", "toeplitz", "murmur3")
 _LONG = ("crc32", "toeplitz", "murmur3")
-_FIELDS = ("src", "dst", "protocol", "sport", "dport", "dst_qp")
+_FIELDS = ("src", "dst", "protocol", "sport", "dport", "flow_label", "dst_qp")
 _RSS = "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa"
 ROCE_PORT = 4791
 
@@ -46,21 +46,26 @@ class Stage:
         """Which of ``count`` uplinks a hash selects."""
         return (value * count) >> self.width if self.high else value % count
 
-    def value(self, src: str, dst: str, port: int, seed: int) -> int:
+    def value(self, src: str, dst: str, port: int, seed: int, label: int | None = None) -> int:
         """The hash of a RoCEv2 packet, rotated right by the offset.
+
+        ``label``: of its IPv6 header; None for the least that gives ``port``, which is what is applied.
 
         Raises:
             ValueError: it covers the queue pair, which no plan knows.
         """
-        value = self._hash(self._message(src, dst, port), seed)
+        if label is None:
+            label = least_label(port)
+        value = self._hash(self._message(src, dst, port, label), seed)
         for _ in range(self.offset % self.width):
             value = value >> 1 | (value & 1) << (self.width - 1)
         return value
 
-    def _message(self, src: str, dst: str, port: int) -> bytes:
+    def _message(self, src: str, dst: str, port: int, label: int) -> bytes:
         known = {
             "src": _bytes_of(src), "dst": _bytes_of(dst), "protocol": b"\x11",
             "sport": port.to_bytes(2, "big"), "dport": ROCE_PORT.to_bytes(2, "big"),
+            "flow_label": label.to_bytes(3, "big"),
         }  # fmt: skip
         if "dst_qp" in self.fields:
             raise ValueError("the hash covers the queue pair")
@@ -136,6 +141,11 @@ def _read_table(row: Mapping[str, Any]) -> Table:
         for pair in row["pairs"]
     }
     return Table(str(row["epoch"]), pairs)
+
+
+def least_label(port: int) -> int:
+    """The least flow label, not 0, that the kernel makes ``port`` of."""
+    return port % 2**14 or 2**14 + 1
 
 
 @lru_cache(maxsize=1 << 18)

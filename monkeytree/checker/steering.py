@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .fault import Fault, pointer_to, show
-from .hashes import Hashing, Stage
+from .hashes import Hashing, Stage, least_label
 from .outcome import Outcome
 from .placement import Placement
 from .uplinks import leaves_pod
@@ -45,7 +45,8 @@ def steering_faults(plan: Mapping[str, Any], outcome: Outcome, placement: Placem
         elif port is None:
             faults += view.reason_faults(flow, index, pair, str(reason))
         else:
-            faults += _label_faults(flow, port, index) or view.port_faults(flow, port, where, pair)
+            wrong = _label_faults(flow, port, index) or view.label_faults(flow, port, index)
+            faults += wrong or view.port_faults(flow, port, where, pair)
     return faults or list(_repeated(flows, outcome, placement, view))
 
 
@@ -121,6 +122,15 @@ class _View:
     hashing: Hashing
     placement: Placement
     stale: bool
+
+    def label_faults(self, flow: Mapping[str, Any], port: int, index: int) -> list[Fault]:
+        """Where switches hash it, the label must be the one that tables of ports stand for."""
+        stages = (self.hashing.leaf, self.hashing.pod)
+        label, least = flow["flow_label"], least_label(port)
+        if label == least or not any(stage is not None and "flow_label" in stage.fields for stage in stages):
+            return []
+        message = f"{label} is hashed, and is not {least}, which port {port} in a table stands for"
+        return [Fault("label_wrong", pointer_to("flows", index, "flow_label"), message)]
 
     def port_faults(self, flow: Mapping[str, Any], port: int, where: str, pair: Pair) -> Iterator[Fault]:
         wanted = _label(flow, self.placement)
@@ -214,11 +224,11 @@ def _all_values(stage: Stage, pair: tuple[str, str], seed: int) -> list[int]:
     """The hash with each of the 16,384 ports."""
     if not stage.affine:
         return [stage.value(*pair, _FIRST + port, seed) for port in range(_PORTS)]
-    values = [stage.value(*pair, _FIRST, seed)]
+    values = [stage.value(*pair, _FIRST, seed, 0)]  # port and label go up together
     for bit in range(14):
         flip = values[0] ^ stage.value(*pair, _FIRST + 2**bit, seed)
         values += [value ^ flip for value in values]
-    return values
+    return [stage.value(*pair, _FIRST, seed), *values[1:]]  # but for that of the first: 0 is no label
 
 
 def _is_stale(hashing: Hashing, placement: Placement) -> bool:

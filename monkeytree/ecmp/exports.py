@@ -55,14 +55,13 @@ def routes(snapshot: Snapshot, plan: Plan) -> list[FlowRoute]:
 def as_lines(found: Iterable[FlowRoute]) -> str:
     """``srcIP,dstIP=port0,port1`` a pair: the form of Huawei's ``HCCL_RDMA_QP_PORT_CONFIG_PATH``.
 
-    The shim for ``libibverbs`` reads the same; both know IPv4 only.
+    The shim for ``libibverbs`` reads the same. IPv6 addresses stand as they are: neither "," nor "=" occurs
+    in them. Huawei's library knows IPv4 alone; a fabric has one family, so it never meets both.
     """
     pairs: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for route in found:
         pairs[route.src_ip, route.dst_ip].append(route.port)
-    return "".join(
-        f"{src},{dst}={','.join(map(str, ports))}\n" for (src, dst), ports in pairs.items() if ":" not in src
-    )
+    return "".join(f"{src},{dst}={','.join(map(str, ports))}\n" for (src, dst), ports in pairs.items())
 
 
 def by_node(found: Iterable[FlowRoute]) -> dict[str, list[dict[str, Any]]]:

@@ -17,6 +17,7 @@ from math import ceil, log
 from monkeytree.fabric_hash import LearnedPair, LearnedTable
 
 from .affine import AffineFit
+from .known import BASIS, PORT_BITS, first_fitted
 from .label import FIRST_PORT, PORTS
 from .stage import packed
 
@@ -26,7 +27,6 @@ LEAST_HELD_OUT = 20
 """Held-out probes at least, so that a hash which is affine only for most ports is told apart too."""
 PORTS_KEPT = 8
 """Ports listed for each uplink where a fit knows thousands."""
-PORT_BITS = PORTS.bit_length() - 1
 INDEPENDENT = PORT_BITS + 1
 """Independent probes that determine an affine function of the port: 14 bits and a constant."""
 
@@ -133,10 +133,11 @@ def _learn_pair(pair: Pair, sent: Sequence[Probe], uplinks: Sequence[int], seed:
     if unstable:
         why = f"port {unstable[0]} took two ways: the fabric does not hash by flow, or changed meanwhile"
         return _result(pair, {}, uplinks, len(sent), _Fit(None, why=why), 0.0)
-    samples = [(port - FIRST_PORT, uplink) for port, uplink in sorted(seen.items())]
+    first = first_fitted(pair)
+    samples = [(port - FIRST_PORT, uplink) for port, uplink in sorted(seen.items()) if port >= first]
     fit = _fit(PORT_BITS, samples, uplinks, seed)
     if fit.function is not None:
-        ports = _predicted(fit.function, 0, uplinks, seen)
+        ports = _predicted(fit.function, 0, uplinks, seen, first)
         return _result(pair, ports, uplinks, len(sent), fit, _confidence(uplinks, fit.held_out))
     again = sum(times - 1 for times in ways.values())
     return _result(pair, _listed(seen), uplinks, len(sent), fit, _confidence(uplinks, again))
@@ -168,13 +169,14 @@ def _together(
         (_prefix(pair) << PORT_BITS | port - FIRST_PORT, uplink)
         for pair in probed
         for port, uplink in sorted(seen[pair].items())
+        if port >= first_fitted(pair)
     ]
     fit = _fit(PORT_BITS + 8 * 2 * len(packed(members[0][0])), samples, uplinks, seed)
     if fit.function is None:
         return {}
     answers = {}
     for pair in open_:
-        ports = _predicted(fit.function, _prefix(pair) << PORT_BITS, uplinks, seen[pair])
+        ports = _predicted(fit.function, _prefix(pair) << PORT_BITS, uplinks, seen[pair], first_fitted(pair))
         if any(ports.values()):
             sent = len(by_pair.get(pair, ()))
             answers[pair] = _result(pair, ports, uplinks, sent, fit, _confidence(uplinks, fit.held_out))
@@ -211,15 +213,18 @@ def _fit(bits: int, samples: Sequence[tuple[int, int]], uplinks: Sequence[int], 
 
 
 def _predicted(
-    function: AffineFit, prefix: int, uplinks: Sequence[int], seen: Mapping[int, int]
+    function: AffineFit, prefix: int, uplinks: Sequence[int], seen: Mapping[int, int], first: int
 ) -> dict[int, list[int]]:
-    """Ports for each uplink: those that were seen first, then others that the fit knows."""
+    """Ports for each uplink: those that were seen first, then others that the fit knows.
+
+    Enough of them to determine the fit again, for a replay that must know the way of any port.
+    """
     ports: dict[int, list[int]] = {uplink: [] for uplink in uplinks}
     for port, uplink in sorted(seen.items()):
         if len(ports[uplink]) < PORTS_KEPT:
             ports[uplink].append(port)
     short = {uplink for uplink in uplinks if len(ports[uplink]) < PORTS_KEPT}
-    for offset in range(PORTS):
+    for offset in range(first - FIRST_PORT, PORTS):
         if not short:
             break
         at = function.predict(prefix | offset)
@@ -227,7 +232,21 @@ def _predicted(
             ports[uplinks[at]].append(FIRST_PORT + offset)
             if len(ports[uplinks[at]]) >= PORTS_KEPT:
                 short.remove(uplinks[at])
+    _complete(function, prefix, uplinks, ports)
     return ports
+
+
+def _complete(
+    function: AffineFit, prefix: int, uplinks: Sequence[int], ports: Mapping[int, list[int]]
+) -> None:
+    listed = AffineFit(PORT_BITS)
+    for port in (port for some in ports.values() for port in some):
+        listed.add(port - FIRST_PORT, 0)
+    for offset in BASIS:
+        at = function.predict(prefix | offset)
+        if at is not None and listed.predict(offset) is None:
+            listed.add(offset, 0)
+            ports[uplinks[at]].append(FIRST_PORT + offset)
 
 
 def _listed(seen: Mapping[int, int]) -> dict[int, list[int]]:

@@ -5,6 +5,10 @@ XORed with a constant of the pair of addresses: the pattern is worked out once f
 the uplinks are a power of two, ports are looked up by the bits that decide. Where they are not, the
 pattern is scanned; a hash that is not affine is tried port by port. Scans and trials jump about among the
 ports, in a fixed order: neighbours hash alike under many an affine hash.
+
+Where the flow label of the IPv6 header is hashed, it is the label that gives the port: its number above the
+first, so that the hash stays affine in it; only the first port has another label (0 means none), and is
+tried by itself.
 """
 
 from __future__ import annotations
@@ -66,9 +70,9 @@ def searcher(stages: Stages, ipv6: bool = False) -> Searcher:
     """The quickest searcher for these stages."""
     if not all(is_affine(stage) for stage, _ in stages):
         return _Trials(stages)
-    if all(_has_bits(stage, count) for stage, count in stages):
-        return _Lookup(stages, ipv6)
-    return _Scan(stages, ipv6)
+    bits = all(_has_bits(stage, count) for stage, count in stages)
+    found: Searcher = _Lookup(stages, ipv6) if bits else _Scan(stages, ipv6)
+    return _Labelled(found, stages) if any("flow_label" in stage.fields for stage, _ in stages) else found
 
 
 def forget() -> None:
@@ -90,6 +94,20 @@ class _Trials:
         return (FIRST_PORT + port for port in _jumping() if _hits(packet, rows, port))
 
 
+class _Labelled:
+    """Another searcher's ports but the first, whose label is out of line, and that one where it hits."""
+
+    def __init__(self, others: Searcher, stages: Stages) -> None:
+        self._others = others
+        self._stages = stages
+
+    def ports(self, packet: Packet, wanted: Sequence[int]) -> Iterator[int]:
+        yield from (port for port in self._others.ports(packet, wanted) if port != FIRST_PORT)
+        rows = [(stage, count, at) for (stage, count), at in zip(self._stages, wanted, strict=True)]
+        if _hits(packet, rows, 0):
+            yield FIRST_PORT
+
+
 class _Scan:
     """Along the patterns of affine hashes."""
 
@@ -100,7 +118,7 @@ class _Scan:
     def ports(self, packet: Packet, wanted: Sequence[int]) -> Iterator[int]:
         if _is_hopeless(packet, [(*stage, at) for stage, at in zip(self._stages, wanted, strict=True)]):
             return
-        probe = replace(packet, sport=FIRST_PORT)
+        probe = _from(packet, 0)
         fixed = [hash_value(stage, probe) for stage, _ in self._stages]
         rows = list(zip(self._stages, self._patterns, fixed, wanted, strict=True))
         (stage, count), table, constant, at = rows[0]
@@ -134,7 +152,7 @@ class _Lookup:
 
     def _constant(self, packet: Packet) -> int:
         if packet.dst_qp is not None:
-            return _bits(self._stages, replace(packet, sport=FIRST_PORT))
+            return _bits(self._stages, _from(packet, 0))
         if self._seeds is None:
             self._seeds = _bits(self._stages, self._plain.blank) ^ self._plain.base
         return self._seeds ^ self._plain.constant(packet)
@@ -145,7 +163,7 @@ class _Tables:
 
     def __init__(self, stages: Stages, ipv6: bool) -> None:
         none = "::" if ipv6 else "0.0.0.0"
-        self.blank = Packet(none, none, FIRST_PORT)
+        self.blank = _from(Packet(none, none, FIRST_PORT), 0)
         self._stages = stages
         self._sources: dict[str, int] = {}
         self._targets: dict[str, int] = {}
@@ -198,7 +216,10 @@ def _is_hopeless(packet: Packet, rows: Sequence[tuple[HashStage, int, int]]) -> 
     A hash without the port chooses one way; two switches with the very same hash make related choices.
     """
     for stage, count, at in rows:
-        if "sport" not in stage.fields and choose(stage, hash_value(stage, packet), count) != at:
+        if (
+            not {"sport", "flow_label"} & set(stage.fields)
+            and choose(stage, hash_value(stage, packet), count) != at
+        ):
             return True
     return any(
         one == other and not _are_compatible(one, (count, at), (others, there))
@@ -216,8 +237,13 @@ def _are_compatible(stage: HashStage, one: tuple[int, int], other: tuple[int, in
     return max(starts) < min(ends)
 
 
+def _from(packet: Packet, number: int) -> Packet:
+    """``packet`` from the port that is so far above the first, its label in line with it."""
+    return replace(packet, sport=FIRST_PORT + number, flow_label=number)
+
+
 def _hits(packet: Packet, rows: Sequence[tuple[HashStage, int, int]], port: int) -> bool:
-    probe = replace(packet, sport=FIRST_PORT + port)
+    probe = replace(packet, sport=FIRST_PORT + port, flow_label=None)
     return all(choose(stage, hash_value(stage, probe), count) == at for stage, count, at in rows)
 
 
@@ -244,11 +270,11 @@ def _deciding(stage: HashStage, count: int, value: int) -> int:
 def pattern(stage: HashStage, ipv6: bool) -> tuple[int, ...]:
     """For each port above the first, what it adds to an affine hash, by XOR: made of that of its bits."""
     none = "::" if ipv6 else "0.0.0.0"
-    blank = Packet(none, none, FIRST_PORT, dst_qp=0)
+    blank = _from(Packet(none, none, FIRST_PORT, dst_qp=0), 0)
     base = raw_hash(stage, message(stage, blank))
     added = [0]
     for bit in range(PORTS.bit_length() - 1):
-        probe = replace(blank, sport=FIRST_PORT | 1 << bit)
+        probe = _from(blank, 1 << bit)
         flip = rotate(stage, base ^ raw_hash(stage, message(stage, probe)))
         added += [flip ^ value for value in added]
     return tuple(added)

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from monkeytree.fabric_hash import HashStage
 
 from .functions import FUNCTIONS, RSS_KEY, WIDTHS, toeplitz
+from .label import FIRST_PORT, LAST_PORT, label_of_port
 
 ROCE_PORT = 4791
 """UDP destination port of RoCEv2 (IANA)."""
@@ -19,7 +20,8 @@ UDP = 17
 class Packet:
     """What switches may hash of a RoCEv2 packet.
 
-    ``dst_qp`` is the destination queue pair of its BTH, None where it is not known.
+    ``dst_qp`` is the destination queue pair of its BTH, None where it is not known; ``flow_label`` that of
+    its IPv6 header, None for the one that gives the source port (:mod:`.label`).
     """
 
     src: str
@@ -28,6 +30,7 @@ class Packet:
     dport: int = ROCE_PORT
     protocol: int = UDP
     dst_qp: int | None = None
+    flow_label: int | None = None
 
 
 class QueuePairUnknown(ValueError):
@@ -91,12 +94,20 @@ def message(stage: HashStage, packet: Packet) -> bytes:
             if packet.dst_qp is None:
                 raise QueuePairUnknown("the hash covers the destination queue pair, which is not known")
             part = packet.dst_qp.to_bytes(3)
+        elif name == "flow_label":
+            part = _flow_label(packet).to_bytes(3)
         elif name == "protocol":
             part = bytes((packet.protocol,))
         else:
             part = (packet.sport if name == "sport" else packet.dport).to_bytes(2)
         parts.append(part[::-1] if little else part)
     return b"".join(parts)
+
+
+def _flow_label(packet: Packet) -> int:
+    if packet.flow_label is not None:
+        return packet.flow_label
+    return label_of_port(packet.sport) if FIRST_PORT <= packet.sport <= LAST_PORT else 0
 
 
 @lru_cache(maxsize=1 << 18)

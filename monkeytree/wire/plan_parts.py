@@ -11,7 +11,7 @@ from typing import Any, get_args
 from marshmallow import EXCLUDE, fields
 
 from monkeytree.hash_offences import FLOW_LABEL, SOURCE_PORT
-from monkeytree.limits import MAX_NAME, Real, Whole
+from monkeytree.limits import MAX_NAME, Real, Whole, is_text
 from monkeytree.offence_log import OffenceLog, Path
 from monkeytree.plan import (
     Conflict,
@@ -42,7 +42,7 @@ VALUE = Real(-1e45, 1e45)
 
 
 class Text(OnePass, fields.String):
-    """Any string that is not too long."""
+    """Any string that is not too long, and that UTF-8 can carry."""
 
     def __init__(self, longest: int = 4_096, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -50,7 +50,7 @@ class Text(OnePass, fields.String):
         self.longest = longest
 
     def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
-        if isinstance(value, str) and len(value) <= self.longest:
+        if is_text(value, self.longest):
             return value
         return refuse(log, at, f"must be a string of at most {self.longest:,} characters", value)
 

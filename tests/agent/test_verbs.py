@@ -39,19 +39,24 @@ def test_every_port_is_reached_by_the_label_of_the_vector(port: int) -> None:
 
 
 @settings(deadline=None)
-@given(address=st.ip_addresses(v=4).map(str))
+@given(
+    address=st.ip_addresses(v=4).map(str)
+    | st.ip_addresses(v=6, network="fd00::/8").map(str)
+    | st.ip_addresses(v=6, network="2000::/3").map(str)
+)
 def test_addresses_and_gids_stand_for_each_other(address: str) -> None:
     gid = gid_of_address(address)
     assert [len(group) for group in gid.split(":")] == [4] * 8
     assert address_of_gid(gid) == address
 
 
-def test_only_roce_v2_over_ipv4_counts() -> None:
+def test_only_roce_v2_counts_and_no_link_local_address() -> None:
     ends = list(local_ends(Network().verbs()))
     assert [(end.device, end.gid_index, end.address) for end in ends] == [
         ("mlx5_0", 3, "10.0.0.1"),
         ("mlx5_1", 3, "10.0.0.2"),
     ]
+    assert address_of_gid("fd00:0000:0000:0000:0000:0000:0000:0001") == "fd00::1"
     assert address_of_gid("fe80:0000:0000:0000:0000:0000:0000:0001") is None
 
 
@@ -59,6 +64,8 @@ def test_a_device_that_is_named_need_not_have_the_hosts_address() -> None:
     verbs = Network().verbs()
     assert find_end(verbs, "10.0.0.2", "mlx5_1").address == "10.0.0.2"
     assert find_end(verbs, "192.0.2.1", "mlx5_1").address == "10.0.0.2"
+    six = Network(devices={"mlx5_0": "fd00::1", "mlx5_1": "10.0.0.2"}).verbs()
+    assert [find_end(six, address).device for address in ("FD00:0::1", "10.0.0.2")] == ["mlx5_0", "mlx5_1"]
     with pytest.raises(VerbsUnavailable, match=r"no RDMA device has the address 192\.0\.2\.1"):
         find_end(verbs, "192.0.2.1")
 

@@ -11,6 +11,7 @@ import ctypes
 import errno
 from collections import deque
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,7 +74,10 @@ class Network:
         return next(arguments for called, arguments in reversed(self.calls) if called == name)
 
     def gid(self, device: str) -> str:
-        first, second, third, fourth = (int(part) for part in self.devices[device].split("."))
+        address = self.devices[device]
+        if ":" in address:
+            return IPv6Address(address).exploded
+        first, second, third, fourth = (int(part) for part in address.split("."))
         return f"0000:0000:0000:0000:0000:ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
 
     def verbs(self) -> Verbs:

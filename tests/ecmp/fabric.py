@@ -10,17 +10,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from tests.cli.serving import ROOT, environment
 
 SEND = """
 import socket, sys
-src, port, dst, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+src, port, dst, count, label = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+six = ":" in src
+with socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM) as s:
+    if six:
+        s.setsockopt(socket.IPPROTO_IPV6, 33, 1)  # IPV6_FLOWINFO_SEND
     s.bind((src, port))
     for _ in range(count):
-        s.sendto(bytes(64), (dst, 4791))
+        s.sendto(bytes(64), (dst, 4791, label, 0) if six else (dst, 4791))
 """
 
 
@@ -46,10 +50,25 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class Fabric:
-    """Hosts a and b (addresses 10.0.0.x and 10.0.1.x), leaves l and m, and spines s0, s1, ...."""
+    """Hosts a and b (addresses 10.0.0.x and 10.0.1.x), leaves l and m, and spines s0, s1, ....
+
+    ``policy``: over IPv6 (fd00:0:0::x and fd00:0:1::x), the kernel's fib_multipath_hash_policy: 0 hashes the
+    addresses and the flow label, 1 addresses and ports. None: over IPv4, by addresses and ports.
+    """
 
     prefix: str
     spines: int
+    policy: int | None = None
+
+    def host(self, side: int, number: int) -> str:
+        """An address of a host."""
+        return f"10.0.{side}.{number}" if self.policy is None else _shortest(f"fd00:0:{side}::{number:x}")
+
+    def hop(self, side: int, spine: int, end: int) -> str:
+        """An address of the link of leaf l (side 0) or m to a spine: ``end`` 1 the leaf's, 2 the spine's."""
+        if self.policy is None:
+            return f"10.{side + 1}.{spine}.{end}"
+        return _shortest(f"fd00:{side + 1}:{spine}::{end}")
 
     def inside(self, place: str, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in a namespace."""
@@ -63,9 +82,9 @@ class Fabric:
         assert "Traceback" not in done.stderr
         return done
 
-    def send(self, place: str, src: str, port: int, dst: str, count: int) -> None:
-        """RoCEv2-like packets of one flow."""
-        self.inside(place, sys.executable, "-I", "-c", SEND, src, str(port), dst, str(count))
+    def send(self, place: str, src: str, port: int, dst: str, count: int, label: int = 0) -> None:
+        """RoCEv2-like packets of one flow; ``label`` is that of IPv6 headers."""
+        self.inside(place, sys.executable, "-I", "-c", SEND, src, str(port), dst, str(count), str(label))
 
     def sent_to_spines(self, leaf: str) -> list[int]:
         """Packets that a leaf has sent to each spine so far."""
@@ -81,18 +100,18 @@ class Fabric:
     @property
     def hops(self) -> dict[str, int]:
         """The spine of each address that answers probes, from both sides."""
-        return {f"10.{side}.{spine}.2": spine for side in (1, 2) for spine in range(self.spines)}
+        return {self.hop(side, spine, 2): spine for side in (0, 1) for spine in range(self.spines)}
 
 
 @contextmanager
-def fabric(spines: int) -> Iterator[Fabric]:
+def fabric(spines: int, policy: int | None = None) -> Iterator[Fabric]:
     """A fabric, taken down at the end."""
-    made = Fabric(f"mt{os.getpid()}", spines)
+    made = Fabric(f"mt{os.getpid()}", spines, policy)
     places = ["a", "b", "l", "m", *(f"s{spine}" for spine in range(spines))]
     try:
         for place in places:
             run("ip", "netns", "add", made.prefix + place)
-            made.inside(place, "sysctl", "-qw", *_settings(router=place not in "ab"))
+            made.inside(place, "sysctl", "-qw", *_settings(policy, router=place not in "ab"))
             run("ip", "-n", made.prefix + place, "link", "set", "lo", "up")
         _connect(made)
         yield made
@@ -101,7 +120,17 @@ def fabric(spines: int) -> Iterator[Fabric]:
             run("ip", "netns", "del", made.prefix + place, check=False)
 
 
-def _settings(*, router: bool) -> list[str]:
+def _shortest(address: str) -> str:
+    return str(ip_address(address))
+
+
+def _settings(policy: int | None, *, router: bool) -> list[str]:
+    if policy is not None:
+        switch = [f"net.ipv6.fib_multipath_hash_policy={policy}", "net.ipv6.icmp.ratelimit=0"]
+        return [
+            "net.ipv6.conf.all.disable_ipv6=0",
+            *(["net.ipv6.conf.all.forwarding=1", *switch] if router else ()),
+        ]
     quiet = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]
     loose = ["net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0"]
     switch = ["net.ipv4.ip_forward=1", "net.ipv4.fib_multipath_hash_policy=1", "net.ipv4.icmp_ratelimit=0"]
@@ -109,17 +138,27 @@ def _settings(*, router: bool) -> list[str]:
 
 
 def _connect(made: Fabric) -> None:
-    """Links and routes; 10.1.s.0/30 joins leaf l to spine s, 10.2.s.0/30 leaf m."""
+    """Links and routes; link nets join leaf l (10.1.s.0/30, fd00:1:s::/64) and m to spine s."""
+    host_net, link_net = ("24", "30") if made.policy is None else ("64", "64")
     for side, (host, leaf) in enumerate((("a", "l"), ("b", "m"))):
-        _link(made, (host, "eth", f"10.0.{side}.1/24"), (leaf, "host", f"10.0.{side}.254/24"))
-        run("ip", "-n", made.prefix + host, "address", "add", f"10.0.{side}.2/24", "dev", "eth")
-        run("ip", "-n", made.prefix + host, "route", "add", "default", "via", f"10.0.{side}.254")
+        router, other = made.host(side, 254), f"{made.host(1 - side, 0)}/{host_net}"
+        own = f"{made.host(side, 0)}/{host_net}"
+        _link(made, (host, "eth", f"{made.host(side, 1)}/{host_net}"), (leaf, "host", f"{router}/{host_net}"))
+        _ip(made, host, "address", "add", f"{made.host(side, 2)}/{host_net}", "dev", "eth")
+        _ip(made, host, "route", "add", "default", "via", router)
         for spine in range(made.spines):
-            net = f"10.{side + 1}.{spine}"
-            _link(made, (leaf, f"up{spine}", f"{net}.1/30"), (f"s{spine}", leaf, f"{net}.2/30"))
-            run("ip", "-n", f"{made.prefix}s{spine}", "route", "add", f"10.0.{side}.0/24", "via", f"{net}.1")
-        hops = [word for s in range(made.spines) for word in ("nexthop", "via", f"10.{side + 1}.{s}.2")]
-        run("ip", "-n", made.prefix + leaf, "route", "add", f"10.0.{1 - side}.0/24", *hops)
+            ends = [f"{made.hop(side, spine, end)}/{link_net}" for end in (1, 2)]
+            _link(made, (leaf, f"up{spine}", ends[0]), (f"s{spine}", leaf, ends[1]))
+            _ip(made, f"s{spine}", "route", "add", own, "via", made.hop(side, spine, 1))
+        hops = [word for s in range(made.spines) for word in ("nexthop", "via", made.hop(side, s, 2))]
+        _ip(made, leaf, "route", "add", other, *hops)
+
+
+def _ip(made: Fabric, place: str, *words: str) -> None:
+    """`ip`, in a namespace; addresses of IPv6 are good at once, without a search for duplicates."""
+    family = () if made.policy is None else ("-6",)
+    after = ("nodad",) if family and words[:2] == ("address", "add") else ()
+    run("ip", "-n", made.prefix + place, *family, *words, *after)
 
 
 def _link(made: Fabric, *ends: tuple[str, str, str]) -> None:
@@ -129,5 +168,5 @@ def _link(made: Fabric, *ends: tuple[str, str, str]) -> None:
         "peer", "name", peer, "netns", made.prefix + far,
     )  # fmt: skip
     for place, device, address in ends:
-        run("ip", "-n", made.prefix + place, "address", "add", address, "dev", device)
+        _ip(made, place, "address", "add", address, "dev", device)
         run("ip", "-n", made.prefix + place, "link", "set", "dev", device, "up")

@@ -53,7 +53,7 @@ def learned(net: Fabric, folder: Path, before: dict[str, Any], *more: str) -> tu
         for n in (1, 2):
             file = folder / f"{place}{n}.json"
             done = net.monkeytree(
-                place, "probe", "send", f"10.0.{here}.{n}", f"10.0.{there}.{n}",
+                place, "probe", "send", net.host(here, n), net.host(there, n),
                 "--count", "60", "--rate", "5000", "--timeout", "2", "--output", str(file),
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
@@ -76,7 +76,8 @@ def steered_share(net: Fabric, plan: Plan) -> float:
         assert flow.uplink is not None
         assert flow.udp_source_port is not None
         before = net.sent_to_spines(leaf)
-        net.send(place, f"10.0.{here}.{n}", flow.udp_source_port, f"10.0.{1 - here}.{n}", PACKETS)
+        label = flow.flow_label or 0
+        net.send(place, net.host(here, n), flow.udp_source_port, net.host(1 - here, n), PACKETS, label)
         gone = [now - then for now, then in zip(net.sent_to_spines(leaf), before, strict=True)]
         on_their_way += min(gone[flow.uplink], PACKETS)
         sent += sum(gone)
@@ -95,6 +96,23 @@ def test_flows_take_the_spine_they_are_steered_to(net: Fabric, tmp_path: Path) -
     assert (len(plan.flows), plan.unsteered) == (8, ())
     assert check(known, plan) == []
     assert steered_share(net, plan) >= 0.99
+
+
+@pytest.mark.parametrize("policy", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["labels", "ports"])
+def test_over_ipv6_flows_are_steered_by_labels_or_by_ports(policy: int, tmp_path: Path) -> None:
+    """By default Linux hashes IPv6 packets by addresses and flow label, and looks at no port at all."""
+    with fabric(SPINES, policy) as net:
+        before = snapshot()
+        for r, rack in enumerate(before["racks"]):
+            for n, node in enumerate(rack["nodes"].values(), 1):
+                node["addresses"] = [net.host(r, n)]
+        table, said = learned(net, tmp_path, before)
+        assert {pair["method"] for pair in table["learned"]["pairs"]} == {"probed"}, said
+        known = monkeytree.load_snapshot({**before, "fabric": {"hash": table}})
+        plan = monkeytree.make_plan(known)
+        assert (len(plan.flows), plan.unsteered) == (8, ())
+        assert check(known, plan) == []
+        assert steered_share(net, plan) >= 0.99
 
 
 def test_the_table_is_learned_anew_when_a_spine_is_gone(net: Fabric, tmp_path: Path) -> None:

@@ -66,9 +66,11 @@ def _addresses(document: Document, rng: Random) -> list[list[str]]:
 
 
 def _hash(document: Document, rng: Random) -> Document:
-    made: Document = {"leaf": _stage(rng)}
+    nodes = (node for rack in document["racks"] for node in rack["nodes"].values() if isinstance(node, dict))
+    ipv6 = any(":" in address for node in nodes for address in node.get("addresses", ()))
+    made: Document = {"leaf": _stage(rng, ipv6)}
     if rng.random() < 0.4:
-        made["pod"] = _stage(rng)
+        made["pod"] = _stage(rng, ipv6)
     if rng.random() < 0.4:
         made["leaf_seeds"] = {f"{rng.choice(document['racks'])['id']}/0": rng.randrange(2**32)}
     if document.get("pods") and rng.random() < 0.4:
@@ -77,10 +79,12 @@ def _hash(document: Document, rng: Random) -> Document:
     return made
 
 
-def _stage(rng: Random) -> Document:
+def _stage(rng: Random, ipv6: bool) -> Document:
     made: Document = {"algorithm": rng.choice(ALGORITHMS), "seed": rng.choice([0, 1, 65_536, 2**32 - 1])}
     if rng.random() < 0.5:
-        known = HASH_FIELDS if rng.random() < 0.2 else HASH_FIELDS[:-1]
+        known = [name for name in HASH_FIELDS if name != "dst_qp" or rng.random() < 0.2]
+        if not ipv6:
+            known.remove("flow_label")
         made["fields"] = rng.sample(known, rng.randint(1, len(known)))
     made["offset"] = rng.choice([0, 0, 3, 31])
     made["select"] = rng.choice(["modulo", "high"])

@@ -58,13 +58,18 @@ int fake_close_device(struct context *context) {
     return 0;
 }
 
-/* Index 0 is link-local, 3 is 10.0.DEVICE.1 in the form of RoCEv2. */
+/* Index 0 is link-local, 3 is 10.0.DEVICE.1 in the form of RoCEv2, 5 is fd00:0:DEVICE::1.
+ * FAKE_VERBS_GID, 32 digits of hex, stands for 3 on both devices. */
 int fake_query_gid(struct context *context, uint8_t port, int index, mt_gid *gid) {
     int arguments[3] = {context->device->number, port, index};
     record(0, "ibv_query_gid", arguments, sizeof arguments);
-    if (index != 0 && index != 3) return -1;
+    if (index != 0 && index != 3 && index != 5) return -1;
+    const char *given = index == 3 ? getenv("FAKE_VERBS_GID") : NULL;
     memset(gid, 0, sizeof *gid);
-    if (index == 0) memcpy(gid->raw, "\xfe\x80", 2);
+    if (given)
+        for (int i = 0; i < 16; i++) sscanf(given + 2 * i, "%2hhx", gid->raw + i);
+    else if (index == 0) memcpy(gid->raw, "\xfe\x80", 2);
+    else if (index == 5) gid->raw[0] = 0xFD, gid->raw[5] = (uint8_t)context->device->number, gid->raw[15] = 1;
     else memcpy(gid->raw + 10, (uint8_t[]){0xFF, 0xFF, 10, 0, (uint8_t)context->device->number, 1}, 6);
     return 0;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from monkeytree.agent.shim.assembly import version_script
-from monkeytree.agent.shim.build import SOURCES
+import pytest
+
+from monkeytree.agent.shim.assembly import MACHINES, version_script
+from monkeytree.agent.shim.build import SOURCES, build
 from monkeytree.agent.shim.symbols import Symbol, shipped
 
 HERE = Path(__file__).parent
@@ -132,6 +135,19 @@ class Bench:
             timeout=120,
         )
         return Run(answer.returncode, answer.stdout, answer.stderr, _calls(record), _log(log))
+
+
+def bench_in(root: Path) -> Bench:
+    """All of it, built in ``root``; skips without gcc (in CI that fails) or without trampolines."""
+    if shutil.which("gcc") is None and os.environ.get("CI") != "true":
+        pytest.skip("the shim is C: needs gcc")
+    if platform.machine() not in MACHINES:
+        pytest.skip(f"the shim has no trampolines for {platform.machine()}")
+    fake = build_fake(root / "fake")
+    (root / "fake" / "libibverbs.so").symlink_to("libibverbs.so.1")
+    shim = build(root / "shim", fake, extra=["-Werror"])
+    program = compile_c(root / "program", [HERE / "program.c"])
+    return Bench(root, program, shim, Path(fake))
 
 
 def _calls(record: Path) -> tuple[tuple[int, str, bytes], ...]:

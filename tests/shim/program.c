@@ -3,8 +3,9 @@
  *   program connect THREADS PAIRS ROUNDS MODE   PAIRS queue pairs a thread, from create to destroy
  *   program symbols FILE                        calls `name version` of each line and prints what it answers
  *   program many                                one call with more arguments than registers
- * MODE: plain, own (flow label 0x12345), infiniband (no GRH), gid0 (local GID not IPv4), unknown (a mask bit
- * of the future)
+ * MODE: plain, own (flow label 0x12345), infiniband (no GRH), gid0 (local GID link-local), unknown (a mask
+ * bit of the future), ipv6 (from fd00:0:DEVICE::1 to fd00:1:0::1 and fd00:1:1::1), mixed (from there to IPv4);
+ * or the remote GID, 32 digits of hex
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,15 +36,20 @@ typedef int (*status_call)();
 
 static struct mt_qp_attr to_rtr(int thread, int nth) {
     struct mt_qp_attr attr;
+    int six = !strcmp(mode, "ipv6");
     memset(&attr, 0xA5, sizeof attr); /* every byte must arrive, padding too */
     attr.qp_state = MT_QPS_RTR;
     attr.dest_qp_num = (uint32_t)(5000 + thread * 100 + nth);
     attr.ah_attr.is_global = strcmp(mode, "infiniband") != 0;
     attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.sgid_index = strcmp(mode, "gid0") ? 3 : 0;
+    attr.ah_attr.grh.sgid_index = strcmp(mode, "gid0") ? six || !strcmp(mode, "mixed") ? 5 : 3 : 0;
     attr.ah_attr.grh.flow_label = strcmp(mode, "own") ? 0 : 0x12345;
     memset(attr.ah_attr.grh.dgid.raw, 0, 16);
-    memcpy(attr.ah_attr.grh.dgid.raw + 10, (uint8_t[]){0xFF, 0xFF, 10, 1, (uint8_t)(nth % 2), 1}, 6);
+    uint8_t *remote = attr.ah_attr.grh.dgid.raw, peer = (uint8_t)(nth % 2);
+    if (strlen(mode) == 32)
+        for (int i = 0; i < 16; i++) sscanf(mode + 2 * i, "%2hhx", remote + i);
+    else if (six) memcpy(remote, (uint8_t[16]){0xFD, [3] = 1, [5] = peer, [15] = 1}, 16);
+    else memcpy(remote + 10, (uint8_t[]){0xFF, 0xFF, 10, 1, peer, 1}, 6);
     return attr;
 }
 

@@ -17,7 +17,7 @@ BODY = {
     "routes": [
         {"src_ip": "10.0.0.1", "dst_ip": "10.1.0.1", "port": 50_000},
         {"src_ip": "10.0.0.1", "dst_ip": "10.9.9.9", "port": 50_001},
-        {"src_ip": "fd00::1", "dst_ip": "fd00::2", "port": 50_002},  # a line that the shim could not read
+        {"src_ip": "fd00::1", "dst_ip": "FD00:1:0::1", "port": 50_002},  # as valid, if not the shortest
     ],
 }
 
@@ -29,8 +29,8 @@ def test_routes_put_over_http_are_carried_out_and_proved(bench: Bench, tmp_path:
     headers = {"Authorization": "Bearer s"}
     env = {"MONKEYTREE_VERBS_TABLE": str(public / "routes.txt")}
 
-    def run() -> None:
-        bench.run("connect", "1", "2", "1", "plain", env=env, drop=["MONKEYTREE_VERBS_LOG"])
+    def run(mode: str = "plain") -> None:
+        bench.run("connect", "1", "2", "1", mode, env=env, drop=["MONKEYTREE_VERBS_LOG"])
 
     def proof() -> Any:
         return httpx.get(f"{agent.url}/v1/routes/proof", headers=headers, timeout=10).json()
@@ -40,12 +40,19 @@ def test_routes_put_over_http_are_carried_out_and_proved(bench: Bench, tmp_path:
         assert proof() == {
             "steered": [],
             "unsteered": [],
-            "unseen": [["10.0.0.1", "10.1.0.1"], ["10.0.0.1", "10.9.9.9"]],
+            "unseen": [["10.0.0.1", "10.1.0.1"], ["10.0.0.1", "10.9.9.9"], ["fd00::1", "fd00:1::1"]],
         }
         run()
         assert proof()["steered"] == [["10.0.0.1", "10.1.0.1"]]
+        for src, dst, name in (("n1", "10.0.0.2", "src_ip"), ("10.0.0.1", "fd00::2", "dst_ip")):
+            wrong = {"epoch": 2, "routes": [{"src_ip": src, "dst_ip": dst, "port": 50_000}]}
+            answer = httpx.put(f"{agent.url}/v1/routes", headers=headers, json=wrong, timeout=10)
+            assert 400 <= answer.status_code < 500
+            assert f"/routes/0/{name}" in answer.text  # published, it would void the whole table
+        run("ipv6")
+        assert proof()["steered"] == [["10.0.0.1", "10.1.0.1"], ["fd00::1", "fd00:1::1"]]
     finally:
         agent.stop()
     logged = sum(len(path.read_text().splitlines()) for path in (public / "log").iterdir())
     run()
-    assert sum(len(path.read_text().splitlines()) for path in (public / "log").iterdir()) == logged == 1
+    assert sum(len(path.read_text().splitlines()) for path in (public / "log").iterdir()) == logged == 2

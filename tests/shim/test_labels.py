@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import socket
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,28 @@ from monkeytree.ecmp.label import label_of_port
 from .harness import Bench, compile_c
 
 _ADDRESS = st.sampled_from(
-    ["10.0.0.1", "10.0.1.1", "0.0.0.0", "255.255.255.255", "10.0.0.256", "10.0.0", "::1", "010.0.0.1", ""]
+    [
+        "10.0.0.1",
+        "10.0.1.1",
+        "0.0.0.0",
+        "255.255.255.255",
+        "10.0.0.256",
+        "10.0.0",
+        "010.0.0.1",
+        "",
+        "::",
+        "::1",
+        "fd00::1",
+        "FD00:0::0:1",
+        "::ffff:10.0.0.1",
+        "::ffff:a00:1",
+        "::10.0.0.1",
+        "fe80::1%eth0",
+        "[fd00::1]",
+        "fd00::1::2",
+        "1:2:3:4:5:6:7:8:9",
+        "0001:0002:0003:0004:0005:0006:255.255.255.255",
+    ]
 )
 _PORTS = st.lists(
     st.sampled_from(["49152", "65535", "50000", "049152", "65536", "49151", "0", "+50000", ""]),
@@ -29,6 +50,10 @@ _PORTS = st.lists(
 _GOOD = st.builds(
     lambda a, b, p: f"{a},{b}={p}",
     *[st.sampled_from(["10.0.0.1", "10.0.1.1"])] * 2,
+    st.integers(49152, 65535),
+) | st.builds(
+    lambda a, b, p: f"{a},{b}={p}",
+    *[st.sampled_from(["fd00::1", "FD00:0::1", "fd00::2:1", "::1"])] * 2,
     st.integers(49152, 65535),
 )
 _LINE = st.builds(lambda a, b, p: f"{a},{b}={','.join(p)}", _ADDRESS, _ADDRESS, _PORTS) | st.sampled_from(
@@ -41,8 +66,8 @@ class Entry(ctypes.Structure):
     """struct mt_entry of shim.h."""
 
     _fields_ = [
-        ("source", ctypes.c_uint32),
-        ("target", ctypes.c_uint32),
+        ("source", ctypes.c_uint64 * 2),
+        ("target", ctypes.c_uint64 * 2),
         ("order", ctypes.c_uint32),
         ("port", ctypes.c_uint16),
     ]
@@ -54,8 +79,10 @@ def parser(bench: Bench) -> ctypes.CDLL:
     return ctypes.CDLL(str(compile_c(bench.root / "parse.so", [SOURCES / "parse.c"], "-shared", "-fPIC")))
 
 
-def _dotted(value: int) -> str:
-    return socket.inet_ntoa(value.to_bytes(4, "big"))
+def _address(value: ctypes.Array[ctypes.c_uint64]) -> str:
+    found = ip_address(bytes(value))
+    assert found.version == 6
+    return str(found.ipv4_mapped or found)
 
 
 def parse_in_c(parser: ctypes.CDLL, text: str) -> dict[tuple[str, str], tuple[int, ...]]:
@@ -64,7 +91,7 @@ def parse_in_c(parser: ctypes.CDLL, text: str) -> dict[tuple[str, str], tuple[in
     entries = parser.mt_parse(text.encode("ascii"), ctypes.c_size_t(len(text)), ctypes.byref(count))
     found: dict[tuple[str, str], tuple[int, ...]] = {}
     for entry in entries[: count.value]:
-        pair = (_dotted(entry.source), _dotted(entry.target))
+        pair = (_address(entry.source), _address(entry.target))
         found[pair] = (*found.get(pair, ()), entry.port)
     return found
 
@@ -87,6 +114,19 @@ def test_a_bad_line_is_named() -> None:
         parse_table("# x\n10.0.0.1=50000\n")
     with pytest.raises(BadTable, match=r"port outside of 49152\.\.65535"):
         parse_table("10.0.0.1,10.0.0.2=4791\n")
+
+
+def test_ipv6_stands_without_brackets_and_one_address_is_one_however_it_is_written() -> None:
+    table = parse_table(
+        "FD00::0:1,fd00:0:0::2=50000\n::ffff:10.0.0.1,10.0.0.2=50001\n10.0.0.1,10.0.0.2=50002\n"
+    )
+    assert table == {("fd00::1", "fd00::2"): (50000,), ("10.0.0.1", "10.0.0.2"): (50001, 50002)}
+    labels = Labels(table)
+    assert labels.next_label("fd00:0::1", "fd00::2") == label_of_port(50000)
+    assert labels.next_label("::ffff:a00:1", "10.0.0.2") == label_of_port(50001)
+    for line in ("fd00::1,10.0.0.2=50000", "[fd00::1],[fd00::2]=50000", "fe80::1%0,fe80::2=50000"):
+        with pytest.raises(BadTable, match="line 1"):
+            parse_table(line)
 
 
 def test_labels_go_round_and_threads_share_them() -> None:

@@ -28,7 +28,7 @@ HASH = Knobs(routing="hash")
 CRC = {"leaf": {"algorithm": "crc16_ccitt"}, "pod": {"algorithm": "crc32", "offset": 3}}
 
 
-def addressed(pods: bool = False, hash_: Any = None, **fabric: Any) -> Snapshot:
+def addressed(pods: bool = False, hash_: Any = None, form: str = "10.0.{}.{}", **fabric: Any) -> Snapshot:
     """Four racks of four nodes and uplinks; three jobs across all of them, A's ring to be closed up."""
     made = document(
         job("A", "0.0 1.0 2.0 3.0", rings=2), job("B", "0.1 2.1"), job("C", "1.1 3.1 0.2 2.2"),
@@ -37,7 +37,7 @@ def addressed(pods: bool = False, hash_: Any = None, **fabric: Any) -> Snapshot:
     made["fabric"] = {"hash": CRC if hash_ is None else hash_, **fabric}
     for r, rack in enumerate(made["racks"]):
         rack["nodes"] = {
-            name: {"slots": 1, "addresses": [f"10.0.{r}.{n}"]} for n, name in enumerate(rack["nodes"])
+            name: {"slots": 1, "addresses": [form.format(r, n)]} for n, name in enumerate(rack["nodes"])
         }
         if pods:
             rack["pod"] = f"p{r // 2}"
@@ -78,6 +78,28 @@ def test_with_default_ports_flows_collide() -> None:
     assert 0 < found["runs"]["plan"]["off_their_uplinks"] <= len(found["flows"])
     assert not any(row["claimed"] or row["steered"] for row in found["flows"])
     assert not told(snapshot, plan, HASH)["runs"]["ecmp"]["isolated"]
+
+
+def test_over_ipv6_switches_may_hash_the_label_too() -> None:
+    """Flows of the plan carry the label of their port; those that nobody labelled 0."""
+    fields = ["flow_label", "src", "dst", "sport"]
+    hash_ = {"leaf": {"algorithm": "crc32", "fields": fields}, "pod": {"algorithm": "crc32", "offset": 7}}
+    snapshot = addressed(True, hash_, "fd00:1:a{}::a{}")
+    plan = monkeytree.make_plan(snapshot)
+    assert plan.unsteered == ()
+    steered, hashed = (told(snapshot, plan, knobs) for knobs in (Knobs(), HASH))
+    assert [without_port(row) for row in hashed["flows"]] == steered["flows"]
+    seen: list[Any] = []
+
+    class Noting(Fluid):
+        def __call__(self, scenario: Any, **options: Any) -> Any:
+            rows = [{**row, "path": None} if "hashed" in row else row for row in scenario["flows"]]
+            read_scenario({**scenario, "flows": rows})
+            seen.extend(row["hashed"].get("flow_label") for row in rows if "hashed" in row)
+            return super().__call__(scenario, **options)
+
+    told(snapshot, plan, replace(HASH, ports="default"), simulator(Noting()))
+    assert 0 in seen
 
 
 def test_the_plans_uplinks_are_not_looked_at() -> None:
@@ -171,6 +193,11 @@ def test_a_scenario_is_routed_by_its_hashes() -> None:
         ({"choices": [{"at": 2, "among": [5], "hash": {"algorithm": "crc32"}}]}, "/flows/0/hashed/choices"),
         ({"choices": [{"at": 2, "among": [0], "hash": {"algorithm": "crc32"}}]}, "/flows/0/hashed/choices"),
         ({"extra": 1}, "/flows/0/hashed"),
+        ({"flow_label": 2**20}, "/flows/0/hashed/flow_label"),
+        (
+            {"choices": [{"at": 2, "among": [3], "hash": {"algorithm": "crc32", "fields": ["flow_label"]}}]},
+            "/flows/0/hashed/choices/0/hash/fields/0",
+        ),
     ],
 )
 def test_a_wrong_hashed_flow_is_refused(change: dict[str, Any], pointer: str) -> None:

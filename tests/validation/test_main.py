@@ -26,6 +26,10 @@ from tests.cli.running import SEED_C, monkeytree, write
         (["a", "--seed", "-1"], "'-1' is no integer"),
         (["a", "--set", "seed=3"], "seed have their options"),
         (["a", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["a", "--plot", "v.png"], "--plot writes SVG: name a file that ends in .svg, not 'v.png'"),
+        (["a", "--plot", "no/such/v.svg"], "--plot cannot be written to 'no/such/v.svg'"),
+        (["a", "--json", "/"], "--json cannot be written to '/'"),
+        (["--scenario", "a", "--json", "no/such.json"], "--json cannot be written to 'no/such.json'"),
     ],
 )
 def test_usage_errors_name_what_is_wrong(

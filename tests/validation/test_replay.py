@@ -155,6 +155,42 @@ def test_every_report_can_be_written_in_every_form(
     print_report(Console(file=io.StringIO(), width=120), document)
 
 
+def words(found: Replay) -> str:
+    """What people are told."""
+    console = Console(file=io.StringIO(), width=1000)
+    document = told(found)
+    print_report(console, document)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue() + str(junit(document), "utf-8")
+
+
+def test_nothing_is_said_of_the_claims_of_a_plan_that_there_is_not() -> None:
+    said = words(played(crowded(), planned=False))
+    assert "not isolated: 4 cross-rack flows are slowed" in said
+    assert "plan" not in said.split("Slowdown of cross-rack")[0]
+    assert "claim it" not in said
+
+
+def test_flows_that_were_left_to_hashes_are_not_said_to_be_listed_by_the_plan() -> None:
+    snapshot = monkeytree.load_snapshot(EXAMPLES / "hand-05-full-swap.json")
+    some = next(
+        found
+        for found in (played(snapshot, knobs=Knobs(ecmp_share=0.5, seed=seed)) for seed in range(99))
+        if not found.subject.isolated and found.subject.claims_hold
+        and any(verdict.flow.claimed for verdict in found.subject.crossing)
+    )  # fmt: skip
+    said = words(some)
+    assert "left to the switches' hash: what the plan claims of the others, holds" in said
+    assert "lists as sharing" not in said
+    assert "does not claim it" not in said
+    for seed in range(99):
+        found = played(snapshot, knobs=Knobs(ecmp_share=1.0, seed=seed))
+        if not found.subject.isolated:
+            assert "what it claims, was not tested" in words(found)
+            return
+    raise AssertionError("no seed has flows collide")
+
+
 def test_names_are_no_markup() -> None:
     odd = document(job("[bold]A</svg>&\ufffe", "0.0 1.0"), job("B", "0.1 1.1"), uplinks=1)
     for rack in odd["racks"]:

@@ -93,7 +93,7 @@ def stages(draw: st.DrawFn) -> HashStage:
     algorithm = draw(st.sampled_from(ALGORITHMS))
     return HashStage(
         algorithm=algorithm,  # type: ignore[arg-type]
-        fields=tuple(draw(st.permutations(HASH_FIELDS))[: draw(st.integers(1, 6))]),  # type: ignore[arg-type]
+        fields=tuple(draw(st.permutations(HASH_FIELDS))[: draw(st.integers(1, 7))]),  # type: ignore[arg-type]
         seed=draw(seeds),
         offset=draw(st.integers(0, 31)),
         select=draw(st.sampled_from(["modulo", "high"])),
@@ -115,8 +115,8 @@ def ways(draw: st.DrawFn) -> dict[int, tuple[int, ...]]:
 def learned(draw: st.DrawFn) -> LearnedTable:
     pairs = [
         LearnedPair(
-            src=f"10.0.0.{number}",
-            dst="fd00::1",
+            src=f"10.0.0.{number}" if number else "fd00::2",
+            dst="10.0.1.1" if number else "fd00::1",
             ports=draw(ways()),
             method=draw(st.sampled_from(["probed", "affine"])),
             probes=draw(st.integers(0, 99)),
@@ -234,9 +234,12 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     pods = [Pod(name, draw(st.integers(0, 64))) for name in draw(st.lists(names, max_size=2, unique=True))]
     racks = []
     fabric, addressed = draw(fabrics()), draw(st.booleans())
+    stages = () if fabric.hash is None else (fabric.hash.leaf, fabric.hash.pod)
+    labelled = any(stage is not None and "flow_label" in stage.fields for stage in stages)
+    form = "fd00:a{}:b{}::{:x}" if labelled or draw(st.booleans()) else "10.{}.{}.{}"
 
     def addresses(rack: int, node: int) -> tuple[str, ...]:
-        return tuple(f"10.{rack}.{node}.{rail}" for rail in range(fabric.rails)) if addressed else ()
+        return tuple(form.format(rack, node, rail + 1) for rail in range(fabric.rails)) if addressed else ()
 
     for index, name in enumerate(draw(st.lists(names, min_size=1, max_size=3, unique=True))):
         racks.append(
