@@ -7,7 +7,8 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,11 +73,11 @@ def transfers(gigabytes: float, repeats: int) -> None:
     source.view("state")[:] = os.urandom(PIECE) * (nbytes // PIECE) + bytes(nbytes % PIECE)
     found: dict[str, list[Rate]] = {name: [] for name in WAYS}
     for _ in range(3 * repeats):
-        for name, (sending, receiving) in WAYS.items():
-            found[name].append(_measure(source, target, sending, receiving))
+        for name, way in WAYS.items():
+            found[name].append(_measure(source, target, way))
     rows = []
     for name, rates in found.items():
-        raw = found[name.replace("stream", "raw")]
+        raw = found[WAYS[name].beside or name]
         share = median(ours.gbytes_s / theirs.gbytes_s for ours, theirs in zip(rates, raw, strict=True))
         speeds = [one.gbytes_s for one in rates]
         rows.append([
@@ -93,27 +94,47 @@ def transfers(gigabytes: float, repeats: int) -> None:
         arena.close()
 
 
-def _measure(
-    source: Arena, target: Arena, sending: Callable[..., None], receiving: Callable[..., None]
-) -> Rate:
-    """The receiver is a process of its own, as a mover is; memory is mapped on both sides before."""
+End = AbstractContextManager[Callable[[], object]]
+"""An end that is connected; what it gives carries the arena over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to carry an arena over: what makes each end, given a socket to the other.
+
+    ``beside`` names the raw socket that it is compared with; "" for those themselves.
+    """
+
+    sending: Callable[[socket.socket, Arena], End]
+    receiving: Callable[[socket.socket, Arena], End]
+    beside: str = ""
+
+
+def _measure(source: Arena, target: Arena, way: Way) -> Rate:
+    """The receiver is a process of its own, as a mover is.
+
+    Before the clock starts, as before a pause, the ends are connected and memory is mapped on both sides. It
+    stops when the receiver has all, and has checked it where it does.
+    """
     here, there = socket.socketpair()
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         here.close()
         _touch(target)
-        begun = _cpu_s()
-        there.send(b"r")
-        receiving(there, target)
-        os.write(tell, repr(_cpu_s() - begun).encode())
-        os._exit(0)
+        with way.receiving(there, target) as receive_all:
+            os.write(tell, b"r")
+            begun = _cpu_s()
+            receive_all()
+            os.write(tell, repr(_cpu_s() - begun).encode())
+            os._exit(0)
     there.close()
-    here.recv(1)  # it is ready
-    begun_s, begun = time.monotonic(), _cpu_s()
-    sending(here, source)
-    theirs = float(os.read(told, 64))
-    seconds, cpu_s = time.monotonic() - begun_s, _cpu_s() - begun + theirs
+    with way.sending(here, source) as send_all:
+        os.read(told, 1)  # it is ready
+        begun_s, begun = time.monotonic(), _cpu_s()
+        send_all()
+        theirs = float(os.read(told, 64))
+        seconds, cpu_s = time.monotonic() - begun_s, _cpu_s() - begun + theirs
     os.waitpid(pid, 0)
     here.close()
     os.close(told)
@@ -122,58 +143,70 @@ def _measure(
     return Rate(gigabytes / seconds, cpu_s / gigabytes)
 
 
-def _raw_send(to: socket.socket, arena: Arena) -> None:
-    to.sendall(arena.whole())
+@contextmanager
+def _raw_send(to: socket.socket, arena: Arena) -> Iterator[Callable[[], object]]:
+    yield partial(to.sendall, arena.whole())
 
 
-def _raw_receive(come: socket.socket, arena: Arena) -> None:
-    view = arena.whole()
-    at = 0
-    while at < len(view):
-        at += come.recv_into(view[at:])
+@contextmanager
+def _raw_receive(come: socket.socket, arena: Arena) -> Iterator[Callable[[], object]]:
+    def receive_all() -> None:
+        view = arena.whole()
+        at = 0
+        while at < len(view):
+            at += come.recv_into(view[at:])
+
+    yield receive_all
 
 
-def _raw_tcp_send(control: socket.socket, arena: Arena) -> None:
+@contextmanager
+def _raw_tcp_send(control: socket.socket, arena: Arena) -> Iterator[Callable[[], object]]:
     with socket.create_connection(("127.0.0.1", int(control.recv(16))), TIMEOUT_S) as to:
         to.settimeout(None)
-        _raw_send(to, arena)
-        control.recv(1)
+        yield partial(to.sendall, arena.whole())
 
 
-def _raw_tcp_receive(control: socket.socket, arena: Arena) -> None:
+@contextmanager
+def _raw_tcp_receive(control: socket.socket, arena: Arena) -> Iterator[Callable[[], object]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         control.send(str(listener.getsockname()[1]).encode())
-        _raw_receive(listener.accept()[0], arena)
-    control.send(b"d")
+        with _raw_receive(listener.accept()[0], arena) as receive_all:
+            yield receive_all
 
 
 OPTIONS = TransportOptions(token="bench", timeout_s=TIMEOUT_S)
 
 
-def _stream_send(control: socket.socket, arena: Arena) -> None:
+@contextmanager
+def _stream_send(control: socket.socket, arena: Arena) -> Iterator[Callable[[], object]]:
     transport = StreamTransport(OPTIONS, receiving=False)
     transport.register(arena.whole())
     transport.connect(control.recv(1 << 16), TIMEOUT_S)
-    send(transport, arena.whole(), TIMEOUT_S)
-    control.recv(1)  # all of it verified
+    yield partial(send, transport, arena.whole(), TIMEOUT_S)
     transport.close()
 
 
-def _stream_receive(control: socket.socket, arena: Arena, *, local: bool = True) -> None:
+@contextmanager
+def _stream_receive(
+    control: socket.socket, arena: Arena, *, local: bool = True, shares: bool = False
+) -> Iterator[Callable[[], object]]:
     transport = StreamTransport(OPTIONS, receiving=True)
     transport.register(arena.whole())
+    if shares:
+        transport.share(arena.fd)
     described = json.loads(transport.describe())
     control.send(json.dumps(described if local else {**described, "boot": ""}).encode())
     transport.connect(b"", TIMEOUT_S)
-    receive(transport, arena.whole(), TIMEOUT_S)
-    control.send(b"d")
+    yield partial(receive, transport, arena.whole(), TIMEOUT_S)
+    transport.close()
 
 
-WAYS: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
-    "raw AF_UNIX": (_raw_send, _raw_receive),
-    "stream AF_UNIX": (_stream_send, _stream_receive),
-    "raw TCP": (_raw_tcp_send, _raw_tcp_receive),
-    "stream TCP": (_stream_send, partial(_stream_receive, local=False)),
+WAYS: dict[str, Way] = {
+    "raw AF_UNIX": Way(_raw_send, _raw_receive),
+    "stream, arena handed over": Way(_stream_send, partial(_stream_receive, shares=True), "raw AF_UNIX"),
+    "stream AF_UNIX": Way(_stream_send, _stream_receive, "raw AF_UNIX"),
+    "raw TCP": Way(_raw_tcp_send, _raw_tcp_receive),
+    "stream TCP": Way(_stream_send, partial(_stream_receive, local=False), "raw TCP"),
 }
 
 

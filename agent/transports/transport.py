@@ -115,3 +115,14 @@ class HashingTransport(Transport, Protocol):
 
     def landed(self, offset: int, length: int) -> str | None:
         """The hash of what a hashed write put into our buffer; once for each, after its notification."""
+
+
+@runtime_checkable
+class SharingTransport(Transport, Protocol):
+    """A transport that can let a source on the same host, and of the same user, into the arena itself."""
+
+    def share(self, fd: int) -> None:
+        """The registered buffer is this file (a memfd) from its start; before :meth:`~Transport.connect`.
+
+        The source keeps its mapping until it closes; its chunks are all that it writes, before their notes.
+        """
