@@ -99,9 +99,20 @@ def register_worker(
     identity = Identity(
         job, group, rank, world_size, slots, tuple(standby_command), dict(standby_env or {}), update_is_local
     )
+    _check_start(standby_command, standby_env or {})
     path = socket if socket is not None else os.environ.get(AGENT_VARIABLE, "")
     extras_fn = extras_fn or (lambda: state_fn().extras)
     return Worker(identity, state_fn, rebind_fn, restore_fn, extras_fn, store, path)
+
+
+def _check_start(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """What the system could not start a process with is better told here than when a move comes."""
+    for word in (*command, *env, *env.values()):
+        if "\0" in word:
+            raise ValueError(f"the standby cannot be started with {word!r}: it holds NUL")
+    for name in env:
+        if not name or "=" in name:
+            raise ValueError(f"{name!r} is no name of an environment variable (standby_env)")
 
 
 def standby_worker(

@@ -95,6 +95,14 @@ class PauseKeys:
         """The source is about to leave its state to its mover; False where the job has aborted before."""
         return self.store.compare_set(self.parked(move_id), "", "yes") == "yes"
 
+    def stay(self, move_id: str) -> bool:
+        """The source is about to stay; False where its state was taken up without it: then it must leave."""
+        return self.store.compare_set(self.parked(move_id), "", "no") == "no"
+
+    def claim(self, what: str, move_id: str, token: str) -> bool:
+        """Whether this process is the one that ``land``s the state, or brings it ``home``: the first is."""
+        return self.store.compare_set(f"{self.prefix}{what}/{move_id}", "", token) == token
+
     def any_parked(self) -> bool:
         """After an abort: whether a source has left, so that the old communicator is of no use any more.
 

@@ -30,6 +30,7 @@ from monkeytree.wire.agents import restore_move
 from .arena import Arena
 from .channel import Channel, Closed, Message, accept_local, listen_local
 from .faults import Faults
+from .parked import ParkedFile
 from .standby import STANDBY_VARIABLE
 from .transfer import Sent
 from .transports import make_transport
@@ -56,6 +57,8 @@ class Config:
         chunk_timeout_s: longest that nothing may happen on the wire.
         device: of the transport.
         faults: for tests, see :mod:`.faults`.
+        parked: file in the host's memory for a state that waits there; beside ``state_file`` where empty.
+        resume: the state is parked already, by a mover before this one.
     """
 
     id: str
@@ -68,6 +71,14 @@ class Config:
     chunk_timeout_s: float = 10.0
     device: str = ""
     faults: tuple[str, ...] = ()
+    parked: str = ""
+    resume: bool = False
+
+    @property
+    def parked_file(self) -> ParkedFile:
+        """Where a staged move's state waits."""
+        record = Path(self.state_file).with_suffix(".parked")
+        return ParkedFile(Path(self.parked or f"{self.state_file}-parked"), record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +117,9 @@ class Mover:
         self.peer: Channel | None = None
         self.transport: Transport | None = None
         self.connected = False
+        self.lingers_until = 0.0
+        self.landing = 0
+        """Which try at the transfer this is: word of an earlier one comes too late."""
         self.arena: Arena | None = None
         self.state: Message | None = None
         """The worker's offer, or word of it: its blob is the extras."""
@@ -122,6 +136,14 @@ class Mover:
 
     def begin(self) -> None:
         """What this side does first."""
+
+    @property
+    def lingers_s(self) -> float:
+        """How long it stays after its end, seconds."""
+        return LINGER_S
+
+    def heard_late(self, event: Event) -> None:
+        """What this side says to the other one after its end."""
 
     def fail(self, code: str, message: str) -> None:
         """What this side does when it cannot go on."""
@@ -192,6 +214,8 @@ class Mover:
     def work(self, name: str, do: Callable[[], dict[str, Any]]) -> None:
         """Do something that blocks; what it returns comes as an event from ``work`` of that kind."""
 
+        landing = self.landing
+
         def run() -> None:
             try:
                 body = {"kind": name, **do()}
@@ -199,7 +223,7 @@ class Mover:
                 body = {"kind": "failed", "code": error.code, "message": str(error)}
             except (OSError, Closed, ValueError) as error:
                 body = {"kind": "failed", "code": "peer_lost", "message": str(error)}
-            self.events.put(Event("work", Message(body)))
+            self.events.put(Event("work", Message({**body, "landing": landing})))
 
         threading.Thread(target=run, name=name, daemon=True).start()
 
@@ -312,12 +336,14 @@ class Mover:
         """Let the others hear of the end; take what memory was held away."""
         if self.transport is not None:
             self.transport.close()
-        ends = time.monotonic() + LINGER_S
-        while (left := ends - time.monotonic()) > 0:
+        self.lingers_until = time.monotonic() + self.lingers_s
+        while (left := self.lingers_until - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
                 event = self.events.get(timeout=left)
                 if event.who == "agent" and event.message is not None and event.message.kind == "hello":
                     self._take(event)
+                elif event.who == "peer" and event.message is not None:
+                    self.heard_late(event)
         with contextlib.suppress(OSError):
             Path(self.config.socket).unlink()
 

@@ -18,11 +18,14 @@ from .arena import Arena, Layout
 from .channel import LONGEST, Channel, Closed, Message
 from .mover import AGAIN_S, Config, Event, Mover
 from .transfer import receive
+from .transports.transport import SharingTransport
 
 _HELLO_S = 5.0
 _LONGEST_HELLO = 4 * 2**20  # with the layout of some 50,000 tensors
 _CALLERS = 16
 _GRACE_S = 2.0
+_WAITS_S = 60.0
+"""How long a source's mover that was killed is waited for: it holds a state that has landed here."""
 
 
 class DestinationMover(Mover):
@@ -98,7 +101,7 @@ class DestinationMover(Mover):
             return
         try:
             self.process = self.spawn(self.request.standby_command, self.request.standby_env, home=False)
-        except OSError as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:  # NUL in a word is a ValueError
             self.fail("standby_failed", f"cannot start {self.request.standby_command[0]!r}: {error}")
 
     def _standby(self, event: Event) -> None:
@@ -123,6 +126,8 @@ class DestinationMover(Mover):
             return
         transport = self.make_transport(self.token)
         transport.register(self.arena.whole())
+        if isinstance(transport, SharingTransport):
+            transport.share(self.arena.fd)
         if self.progress.state == "PREPARING":
             self.enter("PREPARED")
         self._describe()
@@ -153,7 +158,7 @@ class DestinationMover(Mover):
     # -- the other side -----------------------------------------------------------------------------------
 
     def _accept_peer(self, listener: socket.socket) -> None:
-        while not self.final:
+        while True:
             try:
                 connection, _ = listener.accept()
             except OSError:  # out of descriptors, say: that passes
@@ -182,6 +187,11 @@ class DestinationMover(Mover):
                     self.events.put(Event("peer", hello, channel))
                     self.listen_to("peer", channel)
                     return
+                if hello.body.get("again") and self.request.staged and self.reached("VERIFIED"):
+                    channel.most = LONGEST
+                    self.events.put(Event("peer", Message({"kind": "again"}), channel))
+                    self.listen_to("peer", channel)
+                    return
                 channel.send("failed", code="wrong_token", message="the token has been used")
             else:
                 channel.send("failed", code="wrong_token", message="not the token of this move")
@@ -190,9 +200,15 @@ class DestinationMover(Mover):
     def _peer(self, event: Event) -> None:
         message = event.message
         if message is None:
-            self.peer = None
-            if not self.reached("VERIFIED"):
-                self.fail("peer_lost", "the source's mover went away")
+            if event.channel is self.peer:
+                self.peer = None
+                if not self.reached("VERIFIED"):
+                    self.fail("peer_lost", "the source's mover went away")
+        elif message.kind == "again":
+            self.peer = event.channel
+            self.tell_peer("verified")
+            if self.reached("REFORMED"):
+                self.tell_peer("outcome", outcome="reformed")
         elif message.kind == "hello":
             self.peer = event.channel
             if message.body.get("layout"):
@@ -218,6 +234,21 @@ class DestinationMover(Mover):
         """Tell the source where to write, once both it and the arena are here."""
         if self.peer is not None and self.transport is not None:
             self.tell_transport()
+
+    @property
+    def lingers_s(self) -> float:
+        """Until the source of a state that was parked knows that it may drop it."""
+        return _WAITS_S if self.request.staged and self.progress.state == "RELEASED" else super().lingers_s
+
+    def heard_late(self, event: Event) -> None:
+        """A source's mover that was started anew asks, or says that it is done."""
+        if event.message is None or event.channel is None:
+            return
+        if event.message.kind == "again":
+            with contextlib.suppress(Closed):
+                event.channel.send("outcome", outcome=self.progress.state.lower())
+        elif event.message.kind == "bye":
+            self.lingers_until = 0.0
 
     # -- the transfer -------------------------------------------------------------------------------------
 

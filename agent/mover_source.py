@@ -5,43 +5,38 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from .arena import Arena, Layout
 from .channel import Channel, Closed, Message
-from .mover import Config, Event, Mover
+from .mover import Config, Event
+from .mover_parking import ParkingMover
 from .transfer import send
 
 _START_S = 5.0
 """How long a worker that comes before the word to start waits for it: they come on two connections."""
-_RETURN_EARLY = 0.8
-"""Share of the pause after which a parked state that nobody fetched goes home."""
 
 
-class SourceMover(Mover):
+class SourceMover(ParkingMover):
     """Sends the state, and stands by the worker until it may let go."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.worker: Channel | None = None
         self.early: Event | None = None
-        self.paused_at = 0.0
         self.token = ""
-        self.command: tuple[str, ...] = ()
-        self.env: Mapping[str, str] = {}
-        self.returning = False
-        self.home_by = 0.0
-        self.home: subprocess.Popen[bytes] | None = None
-        self.arrived = False
-        """Whether the successor at home has the state."""
+        self.calling = False
+        self.descriptor: Mapping[str, Any] | None = None
+        """Of the destination, while the arena is not there yet."""
 
     def begin(self) -> None:
-        self.enter("PREPARING")
+        if self.config.resume:
+            self.resume()
+        else:
+            self.enter("PREPARING")
 
     def handle(self, event: Event) -> None:
         message = event.message
@@ -50,11 +45,11 @@ class SourceMover(Mover):
         elif event.who == "worker":
             self._worker(event)
         elif event.who == "peer":
-            self._peer(message)
+            self._peer(event)
         elif event.who == "standby":
-            self._standby(event)
+            self.welcome_home(event)
         elif event.who == "exit" and self.returning and not self.final:
-            self._stranded("it ended")
+            self.stranded("it ended")
         elif event.who == "work" and message is not None:
             self._work(message)
 
@@ -63,10 +58,10 @@ class SourceMover(Mover):
         self.tell_peer("failed", code=code)
         if self.returning:
             if time.monotonic() >= self.home_by:
-                self._stranded("it did not come up, or not back into its group, in time")
+                self.stranded("it did not come up, or not back into its group, in time")
             return
         if self.progress.parked:
-            self._go_home(code, message)
+            self.go_home(code, message)
             return
         told = self.worker is not None
         if told:
@@ -84,25 +79,41 @@ class SourceMover(Mover):
             self.env = message.body.get("standby_env", {})
             if self.arena is None:
                 self.arena = _attach(message, prefault=True)
-            if message.body.get("descriptor"):
-                self._call(message.body["descriptor"])
-            elif self.request.staged:
-                self.enter("PREPARED")
+            self.descriptor = message.body.get("descriptor")
+            if self.request.staged:
+                self.reserve()
+            else:
+                self._call()
+        elif message.kind == "settled":
+            self.settled(message.body.get("error") or {})
         elif message.kind == "start":
             if self.progress.state == "PREPARED":
                 self.enter("ARMED")
                 self.wait_until(self.request.deadlines.arm_s + self.request.deadlines.pause_s, "arm_timeout")
                 if self.early is not None:
                     self._offered(self.early)
-            elif self.progress.parked and message.body.get("descriptor") and self.peer is None:
-                self._call(message.body["descriptor"])
+            elif self.progress.parked and not self.returning:
+                self._land_at(message.body.get("descriptor") or {})
         elif message.kind == "abort":
             self.fail("aborted", str(message.body.get("reason") or "the controller asked for it"))
 
-    def _call(self, descriptor: Mapping[str, Any]) -> None:
-        """Connect to the mover of the destination."""
+    def _land_at(self, descriptor: Mapping[str, Any]) -> None:
+        """Send the parked state there; where a landing is under way, once that has failed."""
+        if descriptor and descriptor.get("token") != self.token:
+            self.descriptor = descriptor
+            if self.peer is None and not self.calling:
+                self._call()
+
+    def _call(self) -> None:
+        """Connect to the mover of the destination, once we know where it is, and have what it is to get."""
+        descriptor, self.descriptor = self.descriptor, self.descriptor if self.arena is None else None
+        if descriptor is None or self.arena is None:
+            return
+        self.calling = True
         self.token = str(descriptor["token"])
-        layout = self.arena.layout().document() if self.arena else None
+        layout = self.arena.layout().document()
+        again = self.config.resume  # it may have the state already
+        self.progress.error = None
 
         def call() -> dict[str, Any]:
             limit = self.config.chunk_timeout_s
@@ -110,7 +121,7 @@ class SourceMover(Mover):
             connection = socket.create_connection(address, limit)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.peer = Channel(connection, limit)
-            self.peer.send("hello", token=self.token, move=self.config.id, layout=layout)
+            self.peer.send("hello", token=self.token, move=self.config.id, layout=layout, again=again)
             self.listen_to("peer", self.peer)
             return {}
 
@@ -146,13 +157,11 @@ class SourceMover(Mover):
         self.state = event.message
         self.paused_at = time.monotonic()
         self.enter("PAUSED")
+        self.wait_until(self.request.deadlines.pause_s, "pause_timeout")
         if self.request.staged:
-            self.tell_agent(parked=True)
-            event.channel.send("parked")
-            self.wait_until(_RETURN_EARLY * self.request.deadlines.pause_s, "pause_timeout")
+            self.park()
         else:
-            self.wait_until(self.request.deadlines.pause_s, "pause_timeout")
-        self._begin()
+            self._begin()
 
     def _outcome(self, outcome: str) -> None:
         if outcome == "committed":
@@ -171,7 +180,10 @@ class SourceMover(Mover):
 
     # -- the other side -----------------------------------------------------------------------------------
 
-    def _peer(self, message: Message | None) -> None:
+    def _peer(self, event: Event) -> None:
+        message = event.message
+        if event.channel is not self.peer:
+            return  # of a landing that has failed before
         if message is None:
             self.peer = None
             if not self.final:
@@ -196,7 +208,9 @@ class SourceMover(Mover):
 
     def _peer_failed(self, code: str, message: str) -> None:
         """After the decision the worker (or, parked, the state) is still here and goes on."""
-        if self.progress.parked or not self.reached("VERIFIED"):
+        if self.progress.parked and not self.returning and not self.reached("VERIFIED"):
+            self._not_landed(code, message)
+        elif self.progress.parked or not self.reached("VERIFIED"):
             self.fail(code, message)
         elif self.worker is not None:
             with contextlib.suppress(Closed):
@@ -210,6 +224,7 @@ class SourceMover(Mover):
             self.walk_to("REFORMED")
             self.wait_until(2 * self.request.deadlines.first_iteration_s, "undone")
         elif outcome == "released" and (self.worker is None or self.progress.parked):
+            self.end_home()
             self.tell_agent(parked=False)
             self.walk_to("RELEASED")
 
@@ -230,17 +245,53 @@ class SourceMover(Mover):
             return
         elapsed_s = time.monotonic() - self.paused_at
         layout = self.state.body["layout"]
-        self.peer.send("begin", self.state.blob, (), elapsed_s=elapsed_s, layout=layout, **self._about())
+        self.peer.send("begin", self.state.blob, (), elapsed_s=elapsed_s, layout=layout, **self.about())
         self.transfer("sent", send)
 
-    def _about(self) -> dict[str, Any]:
-        """What the successor needs to know besides the state."""
-        assert self.state is not None
-        return {name: self.state.body.get(name) for name in ("step", "pause", "orders", "identity")}
+    def _not_landed(self, code: str, message: str) -> None:
+        """The destination does not get the state: it stays parked, and may be sent to another."""
+        self.landing += 1
+        self.connected = self.calling = False
+        if self.transport is not None:
+            self.transport.close()
+        if self.peer is not None:
+            self.peer.close()
+        self.peer = self.transport = None
+        self.token = ""
+        if self.descriptor is None:  # otherwise word of the next one has come already
+            failed = self.progress.figures.get("failed_landings", 0) + 1
+            self.progress.figures["failed_landings"] = failed
+        self.enter("PAUSED", error={"code": code, "message": message})
+        self.wait_parked()
+        self._call()
+
+    def _parking(self, message: Message) -> None:
+        """Word of the memory that the state waits in."""
+        if message.kind == "reserved" and self.progress.state == "PREPARING":
+            if self.descriptor is not None:
+                self._call()
+            else:
+                self.enter("PREPARED")
+        elif message.kind == "stored" and not self.final:
+            self.stored()
+            if self.worker is not None:
+                with contextlib.suppress(Closed):
+                    self.worker.send("parked")
+            self._begin()
+        elif message.kind == "attached" and not self.final:
+            self.attached()
+            if not self.returning:
+                self._call()
 
     def _work(self, message: Message) -> None:
         body = message.body
-        if message.kind == "connected":
+        if body["landing"] != self.landing:
+            return  # of a try that is over
+        if message.kind in ("reserved", "stored", "attached"):
+            self._parking(message)
+        elif message.kind == "called":
+            self.calling = False
+        elif message.kind == "connected":
             self.connected = True
             if self.progress.state == "PREPARING":
                 self.enter("PREPARED")
@@ -248,54 +299,12 @@ class SourceMover(Mover):
         elif message.kind == "sent":
             self.progress.figures["chunks"] = body["chunks"]
             self.tell_agent(bytes_sent=body["bytes"], wire_s=body["seconds"])
+        elif message.kind == "failed" and body["code"] == "parked_lost":
+            self.abort(str(body["code"]), str(body["message"]))
+        elif message.kind == "failed" and self.config.resume and self.state is None:
+            raise RuntimeError(body["message"])  # out of memory, say: the next mover may do better
         elif message.kind == "failed" and not self.reached("VERIFIED"):
-            self.fail(str(body["code"]), str(body["message"]))
-
-    # -- a parked state that goes home --------------------------------------------------------------------
-
-    def _back_within(self, seconds: float) -> None:
-        """The peer may change the deadline meanwhile, but not how long we wait for the successor at home."""
-        self.home_by = time.monotonic() + seconds
-        self.wait_until(seconds, "standby_failed")
-
-    def _go_home(self, code: str, message: str) -> None:
-        self.returning = True
-        self.tell_agent(error={"code": "returned", "message": f"{code}: {message}"})
-        self._back_within(self.request.deadlines.prepare_s)
-        if not self.command:
-            self._stranded("the worker told no standby_command")
-            return
-        try:
-            self.home = self.spawn(self.command, self.env, home=True)
-        except OSError as error:
-            self._stranded(f"cannot start {self.command[0]!r}: {error}")
-
-    def _stranded(self, why: str) -> None:
-        """The state cannot go home: the worker is lost, and that must be seen."""
-        if self.home is not None and not self.arrived:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.home.pid, signal.SIGKILL)
-        self.abort("standby_failed", f"the worker could not be started at home again: {why}")
-
-    def _standby(self, event: Event) -> None:
-        """The worker's successor at home: it gets the parked state."""
-        message = event.message
-        if message is None or self.state is None or self.arena is None or event.channel is None:
-            return
-        if message.kind == "standby":
-            home = _attach(message, prefault=True)
-            if home.layout() != self.arena.layout():
-                self.abort("standby_failed", "the successor at home lays its arena out otherwise")
-                return
-            home.whole()[:] = self.arena.whole()
-            elapsed_s = time.monotonic() - self.paused_at
-            event.channel.send("state", self.state.blob, (), elapsed_s=elapsed_s, **self._about())
-            self.arrived = True
-            self._back_within(2 * self.request.deadlines.first_iteration_s)
-        elif message.kind == "outcome" and message.body.get("outcome") in ("returned", "released"):
-            self.abort("returned", (self.progress.error or {}).get("message", "the state went home"))
-        elif message.kind == "outcome":
-            self.enter("RELEASED", parked=False)  # it had landed after all
+            self._peer_failed(str(body["code"]), str(body["message"]))
 
 
 def _attach(message: Message, *, prefault: bool = False) -> Arena:

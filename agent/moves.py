@@ -26,6 +26,7 @@ from .problems import (
     WrongNode,
 )
 from .registry import LocalWorker, Registry
+from .resuming import Resuming
 from .transports import transport_class
 
 MoveEntry = Entry[MoveRequest, MoveStatus]
@@ -33,7 +34,7 @@ _RETRY_S = 2
 _LATE = frozenset({"VERIFIED", "DECIDED", "REFORMED"})
 
 
-class Moves:
+class Moves(Resuming):
     """The moves of the node, each with its mover."""
 
     def __init__(
@@ -44,14 +45,9 @@ class Moves:
         registry: Registry,
         fences: Fences,
     ) -> None:
-        self._options = options
+        super().__init__(options, ledger, registry)
         self._arena_bytes = arena_bytes
-        self.ledger = ledger
-        self._registry = registry
         self._fences = fences
-        self._links: dict[str, MoverLink] = {}
-        self.stopped = False
-        """Set when the agent stops: what movers say then is for the next one."""
 
     # -- calls, each under the node's lock ------------------------------------------------------------------
 
@@ -116,13 +112,21 @@ class Moves:
         state = entry.status.state
         if state in ("NEW", "PREPARING"):
             raise NotPrepared(f"move {move_id!r} is {state}: wait until it is PREPARED")
-        if state == "PREPARED" or (entry.status.parked and command.descriptor is not None):
+        if entry.status.parked and command.descriptor is not None:
+            self._land(move_id, command.descriptor)
+        elif state == "PREPARED":
             link = self._links.get(move_id)
             if link is None or not link.tell("start", descriptor=command.descriptor):
                 raise NotPrepared(f"the mover of {move_id!r} does not answer")
-            if state == "PREPARED":
-                return self.ledger.change(move_id, state="ARMED")
+            return self.ledger.change(move_id, state="ARMED")
         return entry.status
+
+    def _land(self, move_id: str, descriptor: Mapping[str, Any]) -> None:
+        """Written down before it is told: a mover that is started anew is told again."""
+        self.ledger.change(move_id, descriptor=descriptor)
+        link = self._links.get(move_id)
+        if link is not None:
+            link.tell("start", descriptor=descriptor)
 
     def commit(self, move_id: str, command: Command) -> MoveStatus:
         """The controller knows the outcome."""
@@ -143,6 +147,8 @@ class Moves:
         if state == "NEW":
             return self.ledger.change(move_id, state="ABORTED", error=error_of("aborted", reason))
         link = self._links.get(move_id)
+        if entry.status.parked:
+            self._aborted[move_id] = reason
         if link is None or not link.tell("abort", reason=reason):
             self._settle(move_id)
         return self.ledger.get(move_id).status
@@ -165,6 +171,7 @@ class Moves:
 
     def recover(self) -> None:
         """Find the movers of unfinished moves again; finish or abort the others."""
+        self.sweep()
         for move_id, entry in self.ledger:
             if entry.status.final:
                 continue
@@ -182,9 +189,18 @@ class Moves:
     def on_report(self, worker: LocalWorker, report: Mapping[str, Any]) -> None:
         """A worker told how its pause went: moves whose mover is lost learn their end from it."""
         for move_id, entry in self.ledger:
-            mine = entry.request.job == worker.job and entry.request.epoch == report.get("epoch")
-            if mine and not entry.status.final and move_id not in self._links:
+            request = entry.request
+            if (request.job, request.epoch) != (worker.job, report.get("epoch")) or entry.status.final:
+                continue
+            if move_id not in self._links:
                 self._settle(move_id)
+            elif entry.status.parked and worker.member == f"{request.group}/{request.rank}":
+                self._tell_settled(move_id, report)
+
+    def _tell_settled(self, move_id: str, report: Mapping[str, Any]) -> None:
+        """The rank is here and trains: whoever still holds its state must not start it once more."""
+        if report.get("state") == "ABORTED":
+            self._links[move_id].tell("settled", error=report.get("error"))
 
     # -- movers ---------------------------------------------------------------------------------------------
 
@@ -200,6 +216,7 @@ class Moves:
             agent=str(self._options.data / "agent.sock"),
             host=self._options.host,
             log=str(folder / f"{short}.log"),
+            parked=str(self._parked_in / f"{short}.state"),
             chunk_timeout_s=self._options.chunk_timeout_s,
             device=self._options.device,
             faults=self._options.faults,
@@ -235,9 +252,10 @@ class Moves:
     def _take(self, move_id: str, status: Mapping[str, Any]) -> None:
         told = {
             name: status[name]
-            for name in ("error", "descriptor", "parked", "bytes_sent", "wire_s", "figures")
+            for name in ("descriptor", "parked", "bytes_sent", "wire_s", "figures")
             if status.get(name) is not None
         }
+        told["error"] = status.get("error")
         phases = tuple(Phase(**phase) for phase in status.get("phases", ()))
         if status["state"] != "NEW":
             told |= {"state": status["state"], "phases": phases}
@@ -253,6 +271,7 @@ class Moves:
             return
         if words is not None:
             self._take(move_id, words)
+            self.sweep()
         if not self.ledger.get(move_id).status.final:
             self._settle(move_id)
 
@@ -267,8 +286,14 @@ class Moves:
             self.ledger.change(move_id, state="RELEASED", parked=False)
         elif report.get("state") == "ABORTED":
             self.ledger.change(move_id, state="ABORTED", error=report.get("error") or lost, parked=False)
+        elif self._resume(move_id, entry):
+            return
         elif entry.status.state not in _LATE or worker is None:
+            if entry.status.parked:
+                lost = error_of("parked_lost", "the parked state is gone: its host has restarted")
             self.ledger.change(move_id, state="ABORTED", error=lost, parked=False)
+        if entry.status.final:
+            self.sweep()
 
     # -- helpers --------------------------------------------------------------------------------------------
 

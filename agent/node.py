@@ -32,6 +32,7 @@ from .logs import logger
 from .metrics import Metrics
 from .moves import Moves
 from .options import Options
+from .parked import folder_of
 from .pauses import Pauses
 from .published import Published
 from .registry import LocalWorker, Registry
@@ -101,6 +102,8 @@ class Node:
                 if worker.channel is not None:
                     worker.channel.close()
             self.journal.close()
+        with contextlib.suppress(OSError):  # where nothing is parked
+            folder_of(self.options.data, self.options.memory).rmdir()
         if self.published is not None:
             self.published.close()
 

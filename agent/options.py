@@ -23,6 +23,7 @@ class Options:
         slots: of the node, told to the service.
         max_sources, max_destinations: pauses whose moves may leave, and arrive, at once.
         arena_bytes: for arriving and parked states together; 0: half of the memory.
+        memory: folder in the host's memory (tmpfs) that parked states lie in.
         chunk_timeout_s: longest that nothing may happen on the wire of a move.
         public: folder that jobs may read, with the table of source ports (:mod:`.published`); None: no.
         device: of RDMA transports.
@@ -42,6 +43,7 @@ class Options:
     max_sources: int = 1
     max_destinations: int = 1
     arena_bytes: int = 0
+    memory: Path = Path("/dev/shm")
     chunk_timeout_s: float = 10.0
     device: str = ""
     faults: tuple[str, ...] = ()

@@ -140,10 +140,12 @@ def _park(trip: Trip, hold: Hold, move_id: str) -> str:
     keys = trip.keys
     while not hold.parked:
         hold.listen(0.05)
-        if hold.failure or time.monotonic() > trip.decides_by:
-            return keys.decide("abort")
-        if keys.decision:
-            return keys.decision
+        late = hold.failure or time.monotonic() > trip.decides_by
+        decision = keys.decide("abort") if late else keys.decision
+        if decision == "commit":
+            return decision  # it has landed already: we hold on as any source does
+        if decision:  # unless somebody has the state by now, and takes our place with it
+            return decision if keys.stay(move_id) else "parked"
     return "parked" if keys.park(move_id) else keys.decision
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from monkeytree.wire.agents import restore_pause
 
@@ -72,11 +72,25 @@ def take_over(
     restore_fn(message.blob)
     trip.extras = message.blob
     identity = Identity.read(message.body["identity"])
-    worker = _join(trip, calling, identity, channel, (state_fn, rebind_fn, restore_fn, extras_fn), store)
-    if worker is None:
-        _tell(channel, "aborted")
+    found = _return(trip, bool(message.body.get("patient"))) if calling.home else _land(trip, rebind_fn)
+    if found not in ("returned", "reformed"):
+        _tell(channel, found)
         raise NotNeeded(0)
-    return worker
+    if calling.home:
+        rebind_fn(trip.membership(1))
+    _tell(channel, found)
+    return Worker(
+        identity,
+        state_fn,
+        rebind_fn,
+        restore_fn,
+        extras_fn,
+        store,
+        calling.agent,
+        arrival=trip,
+        home=calling.home,
+        tell=lambda outcome: _tell(channel, outcome),
+    )
 
 
 def _await_state(channel: Channel) -> Message:
@@ -100,45 +114,40 @@ def _trip(calling: Calling, message: Message, store: JobStore) -> Trip:
     return trip
 
 
-def _join(
-    trip: Trip,
-    calling: Calling,
-    identity: Identity,
-    channel: Channel,
-    hooks: tuple[Any, Any, Any, Any],
-    store: JobStore,
-) -> Worker | None:
-    state_fn, rebind_fn, restore_fn, extras_fn = hooks
-    if not (_return(trip, rebind_fn) if calling.home else _land(trip, rebind_fn)):
-        return None
-    _tell(channel, "returned" if calling.home else "reformed")
-    return Worker(
-        identity,
-        state_fn,
-        rebind_fn,
-        restore_fn,
-        extras_fn,
-        store,
-        calling.agent,
-        arrival=trip,
-        home=calling.home,
-        tell=lambda outcome: _tell(channel, outcome),
-    )
-
-
-def _land(trip: Trip, rebind_fn: Callable[[Membership], None]) -> bool:
-    """At a destination: the job may commit now; whether it did and the group has formed."""
+def _land(trip: Trip, rebind_fn: Callable[[Membership], None]) -> str:
+    """At a destination: the job may commit now; ``reformed`` where it did and the group has formed."""
     assert trip.move is not None
+    if not trip.keys.claim("land", trip.move.id, _token()):
+        return "elsewhere"
     trip.keys.store.set(trip.keys.verified(trip.move.id), "1")
-    return pausing.decide(trip, trip.decides_by) == "commit" and pausing.rebind(trip, rebind_fn)
+    there = pausing.decide(trip, trip.decides_by) == "commit" and pausing.rebind(trip, rebind_fn)
+    return "reformed" if there else "aborted"
 
 
-def _return(trip: Trip, rebind_fn: Callable[[Membership], None]) -> bool:
-    """At home again, from a parked state: nothing else may land any more. False where it has landed."""
-    if trip.keys.decide("abort") == "commit" and trip.keys.settle("undo") == "kept":
-        return False
-    rebind_fn(trip.membership(1))
-    return True
+def _return(trip: Trip, patient: bool) -> str:
+    """At home again, from a parked state: ``returned`` where the job needs us here.
+
+    Args:
+        patient: the state may have landed, and nobody saw that fail: its first iteration has its time.
+
+    Returns:
+        Otherwise ``stayed`` (the source's process never left), ``landed``, or ``elsewhere`` (another
+        successor is home).
+    """
+    assert trip.move is not None
+    keys = trip.keys
+    if trip.move.staged and not keys.park(trip.move.id):
+        return "stayed"
+    if keys.decide("abort") == "commit":
+        ends = time.monotonic() + trip.request.deadlines.first_iteration_s
+        if (keys.await_probation(ends) if patient else keys.settle("undo")) == "kept":
+            return "landed"
+    return "returned" if keys.claim("home", trip.move.id, _token()) else "elsewhere"
+
+
+def _token() -> str:
+    """Of this process: no two are alike."""
+    return f"{os.getpid()}-{secrets.token_hex(8)}"
 
 
 def _tell(channel: Channel, outcome: str) -> None:

@@ -223,6 +223,10 @@ class Worker:
                 trip.report(state="RELEASED", moved=True)
                 pausing.close(hold, "released")
                 return False
+            if trip.move is not None and trip.move.staged and not trip.keys.stay(trip.move.id):
+                trip.report(state="PAUSED", moved=True)  # whoever took our state up is us now
+                pausing.close(hold, "left")
+                return False
             pausing.close(hold, "undone")
             self._undo(trip, False, hold.failure or "undone", iterated=False)
             return True

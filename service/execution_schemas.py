@@ -10,15 +10,15 @@ from monkeytree.adapters.agents_url import MAX_URL
 from monkeytree.adapters.executions_rows import ExecutionState, OnFailure, StepKind, StepState
 from monkeytree.limits import MAX_NAME, SEQUENCE, Whole
 from monkeytree.offence_log import OffenceLog, Path
+from monkeytree.wire.agent_schemas import MAX_CAPABILITIES
 from monkeytree.wire.fields import Choice, Count, Flag, Name, OnePass, refuse
+from monkeytree.wire.free import FreeJson
 from monkeytree.wire.schema import DocumentSchema
 
 from .schemas import SHA256, InvalidRequest, ListQuery, PageSchema, QuerySchema, WorkSummarySchema
 
 EXECUTION_STATES = list(get_args(ExecutionState))
 EPOCH = Whole(0, 2**63 - 1)
-#: Members of `capabilities` are handed through; more than this is no description of an agent.
-MAX_CAPABILITIES = 32
 
 
 class Url(OnePass, fields.String):
@@ -31,15 +31,6 @@ class Url(OnePass, fields.String):
         if isinstance(value, str) and 0 < len(value) <= MAX_URL:
             return value
         return refuse(log, at, f"must be a string of 1 to {MAX_URL} characters", value)
-
-
-class Capabilities(OnePass, fields.Dict):
-    """What an agent tells of itself, handed through."""
-
-    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
-        if isinstance(value, dict) and len(value) <= MAX_CAPABILITIES:
-            return value
-        return refuse(log, at, f"must be an object of at most {MAX_CAPABILITIES} members", value)
 
 
 class ExecutionRequestSchema(DocumentSchema):
@@ -71,7 +62,9 @@ class AnnouncementSchema(DocumentSchema):
     node = Name(required=True, metadata={"description": "As snapshots name it."})
     url = Url(required=True)
     epoch = Count(EPOCH, required=True, metadata={"description": "Grows at each start of the agent."})
-    capabilities = Capabilities()
+    capabilities = FreeJson(
+        members=MAX_CAPABILITIES, metadata={"description": "What it tells of itself, handed through."}
+    )
 
 
 class StepSchema(Schema):
@@ -128,6 +121,11 @@ class ExecutionSchema(ExecutionSummarySchema):
         fields.Nested(DifferenceSchema),
         required=True,
         metadata={"description": "What stopped it, where that was a change of the cluster."},
+    )
+    oversubscribed = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "Nodes that hold more than their slots at its end."},
     )
 
 

@@ -10,18 +10,24 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Lock
 from time import monotonic
 from typing import Any, TypeAlias
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from monkeytree.adapters.agents import Agent
 from monkeytree.adapters.executions_calls import (
+    MOST_LANDINGS,
     Ask,
     Scene,
     Until,
     aborts,
     acknowledgements,
+    landing,
     unit_script,
 )
+from monkeytree.adapters.executions_journal import LeaseLost
 from monkeytree.adapters.executions_match import Rank
 from monkeytree.adapters.logs import logger
 from monkeytree.wire.agents import (
@@ -36,6 +42,7 @@ from monkeytree.wire.agents import (
 
 from .insisting import LOOK_S, Patience, Trouble, insist
 from .outcomes import Outcome, judge
+from .station import internal
 
 Status: TypeAlias = MoveStatus | PauseStatus
 Journal = Callable[[Ask, Mapping[str, Any] | None], Callable[[str], None]]
@@ -76,7 +83,11 @@ class Conductor:
         self._fills = fills
         self._workers = workers
         self._seen: dict[tuple[str, str], Status] = {}
-        asks = [ask for batch in unit_script(scene) for ask in batch.asks if (ask.node, ask.name) in earlier]
+        self._landing_locks = {number: Lock() for number in scene.unit.parked}
+        self._failed_before: dict[int, float] = {}
+        self._landings: dict[int, int] = {}
+        """Which landing of a parked move is under way, where it is not the first."""
+        asks = [ask for ask in _all_asks(scene) if (ask.node, ask.name) in earlier]
         self._made = {(ask.node, ask.id) for ask in asks if ask.verb == "make"}
         self._started = any(ask.noun == "pauses" and ask.verb == "start" for ask in asks)
 
@@ -86,10 +97,18 @@ class Conductor:
         try:
             for batch in unit_script(self._scene):
                 stage(batch.stage)
-                self._together(batch.asks, self._do)
+                self._together(batch.asks, self._do_or_land_again)
+            self._together(self._last_looks(), self._quietly)
         except Trouble as found:
             trouble = found
             log.warning("unit_given_up", jobs=self._scene.unit.jobs, reason=found.reason, why=str(found))
+            stage("give up")
+            self._give_up()
+        except (LeaseLost, SQLAlchemyError):  # whoever takes the lease goes on from here
+            raise
+        except Exception as found:
+            log.exception("unit_broke", jobs=self._scene.unit.jobs)
+            trouble = Trouble(*internal(found, "executing"))
             stage("give up")
             self._give_up()
         cause = None if trouble is None else (trouble.reason, str(trouble))
@@ -99,6 +118,61 @@ class Conductor:
         """Tell the agents that the outcome is known; they may forget. No harm where one cannot be told."""
         self._together(acknowledgements(self._scene).asks, self._quietly)
 
+    def _do_or_land_again(self, ask: Ask) -> None:
+        """A landing that fails leaves the state where it is parked: another one is tried."""
+        if not self._lands(ask):
+            self._do(ask)
+            return
+        with self._landing_locks[ask.step]:
+            if ask.step in self._landings:  # this one is over already
+                return
+            try:
+                self._do(ask)
+                return
+            except Trouble as found:
+                trouble = found
+            while self._landings.get(ask.step, 0) + 1 < MOST_LANDINGS and self._still_parked(ask, trouble):
+                self._landings[ask.step] = which = self._landings.get(ask.step, 0) + 1
+                log.info("landing_again", step=ask.step, landing=which, why=str(trouble))
+                try:
+                    for batch in landing(self._scene, ask.step, which):
+                        self._together(batch.asks, self._do)
+                    return
+                except Trouble as found:
+                    trouble = found
+            raise trouble
+
+    def _lands(self, ask: Ask) -> bool:
+        """Whether it belongs to the landing of a parked state, rather than to what comes before or after."""
+        step, unit = self._scene.steps[ask.step], self._scene.unit
+        if ask.noun != "moves" or ask.step not in unit.parked or ask.until == "final":
+            return False
+        if ask.node == step.target:
+            return self._started
+        return ask.fills == "descriptor" or ask.until == "VERIFIED"
+
+    def _still_parked(self, ask: Ask, trouble: Trouble) -> bool:
+        """Whether the source waits for another landing."""
+        step = self._scene.steps[ask.step]
+        if trouble.reason in ("agent_unreachable", "late", "returned"):
+            return False
+        look = Ask(step.source or "", "look", "moves", self._scene.move_id(ask.step), ask.step)
+        try:
+            status = self._look(look, 0.0, -1, monotonic() + self._patience.answer_s)
+        except Trouble:
+            return False
+        return isinstance(status, MoveStatus) and status.parked and not _returns(status)
+
+    def _last_looks(self) -> list[Ask]:
+        """At destinations that are not those of the script."""
+        return [
+            dataclasses.replace(ask, id=self._scene.landing_id(ask.step, self._landings[ask.step]))
+            for batch in unit_script(self._scene)
+            for ask in batch.asks
+            if ask.until == "final" and ask.noun == "moves" and ask.step in self._landings
+            and ask.node == self._scene.steps[ask.step].target
+        ]  # fmt: skip
+
     def _do(self, ask: Ask) -> None:
         deadline = monotonic() + self._time_for(ask.until)
         status = self._send(ask, deadline)
@@ -107,6 +181,7 @@ class Conductor:
         while ask.until is not None and not _reached(status, ask.until):
             if status.state == "ABORTED":
                 raise _aborted(ask, status)
+            self._raise_if_not_landed(ask, status)
             left = deadline - monotonic()
             if left <= 0:
                 raise Trouble(
@@ -114,6 +189,14 @@ class Conductor:
                 )
             status = self._look(ask, min(left, LOOK_S), status.version, deadline)
         if ask.until != "final" and status.state == "ABORTED":
+            raise _aborted(ask, status)
+
+    def _raise_if_not_landed(self, ask: Ask, status: Status) -> None:
+        """A parked state that could not be sent stays parked; one that goes home is not waited for."""
+        if ask.until != "VERIFIED" or not isinstance(status, MoveStatus) or not status.parked:
+            return
+        failed = status.figures.get("failed_landings", 0)
+        if _returns(status) or failed > self._failed_before.get(ask.step, 0):
             raise _aborted(ask, status)
 
     def _send(self, ask: Ask, deadline: float) -> Status:
@@ -131,6 +214,8 @@ class Conductor:
             ended(f"{trouble.reason}: {trouble}")
             raise
         ended(status.state)
+        if ask.fills == "descriptor" and isinstance(status, MoveStatus):
+            self._failed_before[ask.step] = status.figures.get("failed_landings", 0)
         return self._note(ask, status)
 
     def _look(self, ask: Ask, wait_s: float, since: int, deadline: float) -> Status:
@@ -147,11 +232,13 @@ class Conductor:
     def _fill_of(self, ask: Ask) -> Mapping[str, Any] | None:
         if ask.fills is None:
             return None
-        if ask.fills == "standby" and ask.name in self._fills:
-            return self._fills[ask.name]
+        first = f"make moves/{self._scene.move_id(ask.step)}"
+        if ask.fills == "standby" and first in self._fills:
+            return self._fills[first]
         step = self._scene.steps[ask.step]
         if ask.fills == "descriptor":
-            told = self._seen.get((step.target or "", ask.id))
+            its_id = self._scene.landing_id(ask.step, self._landings.get(ask.step, 0))
+            told = self._seen.get((step.target or "", its_id))
             return {"descriptor": told.descriptor if isinstance(told, MoveStatus) else None}
         worker = self._workers.get((step.job, step.group, step.rank or 0))
         if worker is None:
@@ -176,6 +263,10 @@ class Conductor:
             self._do(ask)
         except Trouble as trouble:
             log.info("call_failed", node=ask.node, call=ask.name, reason=trouble.reason, why=str(trouble))
+        except (LeaseLost, SQLAlchemyError):
+            raise
+        except Exception:  # the other calls that give the unit up are made all the same
+            log.exception("call_broke", node=ask.node, call=ask.name)
 
     def _together(self, asks: Iterable[Ask], do: Callable[[Ask], None]) -> None:
         """Make calls at once; all are over before the first trouble is raised."""
@@ -202,8 +293,24 @@ def _reached(status: Status, until: Until) -> bool:
         return status.final
     if status.state == "ABORTED":
         return False
-    passed: str = "SENDING" if until == "parked" else until
-    return status.parked or _AT.get(status.state, -1) >= _AT[passed]
+    if until == "parked":
+        return status.parked or _AT.get(status.state, -1) >= _AT["SENDING"]
+    return _AT.get(status.state, -1) >= _AT[until]
+
+
+def _returns(status: MoveStatus) -> bool:
+    """Whether a parked state is on its way home."""
+    return (status.error or {}).get("code") == "returned"
+
+
+def _all_asks(scene: Scene) -> Iterable[Ask]:
+    """Of the script, and of landings that are made anew."""
+    for batch in unit_script(scene):
+        yield from batch.asks
+    for number in scene.unit.parked:
+        for which in range(1, MOST_LANDINGS):
+            for batch in landing(scene, number, which):
+                yield from batch.asks
 
 
 def _aborted(ask: Ask, status: Status) -> Trouble:

@@ -6,9 +6,9 @@ their calls again; nothing else tells it apart from the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import time
 from typing import Any
@@ -17,12 +17,18 @@ import orjson
 from sqlalchemy.exc import SQLAlchemyError
 
 from monkeytree.adapters.executions_journal import LeaseLost
-from monkeytree.adapters.executions_match import Difference, placement, snapshot_differences, tell
+from monkeytree.adapters.executions_match import (
+    Difference,
+    oversubscribed,
+    placement,
+    snapshot_differences,
+    tell,
+)
 from monkeytree.adapters.executions_order import ring_orders
 from monkeytree.adapters.executions_routes import flow_routes, route_asks, transfer_ports
 from monkeytree.adapters.executions_rows import ExecutionRow, Step, StepState
 from monkeytree.adapters.executions_schedule import NoRoom, Round, Unit
-from monkeytree.adapters.executions_waves import Script, has_room, scene_of, wave_of
+from monkeytree.adapters.executions_waves import Script, has_room, scene_of, second_try, wave_of
 from monkeytree.adapters.executions_windows import read_windows
 from monkeytree.adapters.logs import logger
 from monkeytree.adapters.notify import Announcer
@@ -32,7 +38,7 @@ from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire.snapshot import parse_snapshot
 
 from .conducting import Conductor
-from .insisting import Patience
+from .insisting import Patience, never
 from .outcomes import Outcome
 from .roster import Roster
 from .routing import put_routes
@@ -131,7 +137,7 @@ class Run:
 
     def _carry_out(self, wave: int) -> None:
         mine = [step for step in self._steps() if step.wave == wave]
-        if all(step.over for step in mine):
+        if all(step.over for step in mine) and not self._oversubscribed():
             return
         if all(step.state == "waiting" for step in mine):
             self._may_begin()
@@ -156,10 +162,13 @@ class Run:
             epoch = steps[0].epoch or 0
         self._tell(f"source ports of {len(steps)} nodes")
         asks = route_asks(flow_routes(self.plan, self.planned), steps, epoch)
-        lost = put_routes(asks, self.roster.agent, self._journal, Patience(self.settings.agent_patience_s))
+        patience = Patience(self.settings.agent_patience_s)
+        lost = put_routes(asks, self.roster.agent, self._journal, patience, self._cancelled)
         for number, why in lost.items():
             rows.end_steps(self.row, [number], "failed", error=why)
         rows.end_steps(self.row, {step.number for step in steps} - lost.keys(), "done")
+        if lost:
+            self._stop_if(self._cancelled)
         if lost and self.row.on_failure == "stop":
             first = next(iter(lost.values()))
             raise Stop(
@@ -169,36 +178,86 @@ class Run:
 
     def _may_begin(self) -> None:
         """What only counts between waves."""
-        if self.store.executions.find(self.row.id).cancel_requested:
-            raise Stop("cancelled", "cancelled between waves", state="cancelled")
+        self._stop_if(self._cancelled)
         if not read_windows(self.settings.execution_windows).open_at(time()):
             raise Stop(
                 "outside_window", "the maintenance window has closed; plan what is left in the next one"
             )
 
+    def _cancelled(self) -> bool:
+        """Whether its end was asked for."""
+        return self.store.executions.find(self.row.id).cancel_requested
+
+    def _stop_if(self, cancelled: Callable[[], bool]) -> None:
+        if cancelled():
+            raise Stop("cancelled", "cancelled between waves", state="cancelled")
+
     def _carry_out_round(self, wave: int, units: Round) -> None:
         steps = {step.number: step for step in self._steps()}
-        todo = [unit for unit in units if any(not steps[number].over for number in self._numbers(wave, unit))]
+        mine = [step for step in steps.values() if step.wave == wave and step.kind != "routes"]
+        between = all(step.state == "waiting" for step in mine)
+        first = {number for number, step in steps.items() if not (step.over or step.again)}
+        todo = [unit for unit in units if first & self._numbers(wave, unit)]
         fresh = [unit for unit in todo if not self._begun(wave, unit)]
         if fresh:
-            self._check(steps, fresh)
+            self._check(steps, fresh, self._cancelled if between else never)
         if len(fresh) < len(todo):
             self._look_again(steps, todo)
         todo = [unit for unit in todo if unit not in fresh or self._fits(wave, unit)]
-        if not todo:
-            return
-        with ThreadPoolExecutor(max_workers=min(8, len(todo))) as pool:
-            outcomes = list(pool.map(partial(self._carry_out_unit, wave), todo))
-        self._weigh([outcome for by_job in outcomes for outcome in by_job.values()])
+        outcomes: dict[str, Outcome] = {}
+        if todo:
+            with ThreadPoolExecutor(max_workers=min(8, len(todo))) as pool:
+                for by_job in pool.map(partial(self._carry_out_unit, wave), todo):
+                    outcomes |= by_job
+        if not any(outcome.state == "unknown" for outcome in outcomes.values()):
+            for unit in units:
+                outcomes |= self._mend(wave, unit)
+        self._weigh(list(outcomes.values()))
 
-    def _check(self, steps: dict[int, Step], fresh: list[Unit]) -> None:
-        """Stop unless the cluster is as it should be before ``fresh`` units begin."""
+    def _mend(self, wave: int, unit: Unit) -> dict[str, Outcome]:
+        """Bring a circle to an end that fits.
+
+        Where one job aborted after another had landed in its place, its node holds too much. But some job of
+        the circle has left a slot that nobody has taken: what failed is made once more from there on, each
+        move directly to a slot that is free by then.
+        """
+        outcomes: dict[str, Outcome] = {}
+        while over := self._oversubscribed():
+            steps = self._steps()
+            mine = [step for step in steps if step.kind == "move" and step.number in unit.moves]
+            if not set(unit.jobs) & {step.job for step in mine if step.source in _nodes(over)}:
+                break  # not this circle's doing
+            begun = [step for step in mine if step.again]
+            lost = begun or [step for step in mine if step.state == "failed" and not _tried_again(step)]
+            units = second_try(self.planned, steps, lost)
+            if not units:
+                break
+            if not begun:
+                self._check({step.number: step for step in steps}, list(units))
+            else:
+                self._look_again({step.number: step for step in steps}, list(units))
+            for one in units:
+                outcomes |= self._carry_out_unit(wave, one, again=True)
+        return outcomes
+
+    def _check(
+        self, steps: dict[int, Step], fresh: list[Unit], cancelled: Callable[[], bool] = never
+    ) -> None:
+        """Stop unless the cluster is as it should be before ``fresh`` units begin.
+
+        Agents that do not answer are waited for until ``cancelled``.
+        """
         now = tuple(steps.values())
         self._check_snapshot(now)
         jobs = {job for unit in fresh for job in unit.jobs}
         targets = [steps[number].target or "" for unit in fresh for number in unit.moves]
         moving = {(step.job, step.group, step.rank or 0) for step in now if step.state == "running"}
-        found = self.roster.look(placement(self.planned, now), jobs, targets, moving)
+        try:
+            found = self.roster.look(placement(self.planned, now), jobs, targets, moving, cancelled)
+        except MonkeyTreeError:
+            self._stop_if(cancelled)
+            raise
+        self._stop_if(cancelled)
         self._stop_at(found, "what agents tell")
 
     def _check_snapshot(self, now: tuple[Step, ...]) -> None:
@@ -227,17 +286,18 @@ class Run:
         self.store.executions.end_steps(self.row, self._numbers(wave, unit), "skipped", error=why)
         return False
 
-    def _carry_out_unit(self, wave: int, unit: Unit) -> dict[str, Outcome]:
+    def _carry_out_unit(self, wave: int, unit: Unit, again: bool = False) -> dict[str, Outcome]:
         rows, steps = self.store.executions, self._steps()
         numbers = self._numbers(wave, unit)
         by_job = {
             job: [step.number for step in steps if step.number in numbers and step.job == job]
             for job in unit.jobs
         }
-        epochs = {step.job: step.epoch for step in steps if step.number in numbers and step.epoch is not None}
+        begun = [step for step in steps if step.number in numbers and (step.again or not again)]
+        epochs = {step.job: step.epoch for step in begun if step.epoch is not None}
         if not epochs:
             epochs = dict(rows.begin_steps(self.row, by_job))
-        scene = scene_of(self.script, steps, wave, unit, epochs)
+        scene = replace(scene_of(self.script, steps, wave, unit, epochs), again=again)
         conductor = Conductor(
             scene,
             self.roster.agent,
@@ -252,9 +312,10 @@ class Run:
         for job, outcome in outcomes.items():
             for number in by_job[job]:
                 state: StepState = "done" if outcome.state == "done" else "failed"
-                rows.end_steps(
-                    self.row, [number], state, error=outcome.error, phases=outcome.phases.get(number)
-                )
+                phases = outcome.phases.get(number)
+                if again:
+                    phases = {**(phases or {}), "again": True}
+                rows.end_steps(self.row, [number], state, error=outcome.error, phases=phases)
         self.announcer.announce(self.row.id)
         conductor.acknowledge()
         return outcomes
@@ -267,9 +328,20 @@ class Run:
                 f"agents could not be asked how a move ended ({unknown.error}); look at their nodes, and "
                 "take a fresh snapshot",
             )
+        if over := self._oversubscribed():
+            raise Stop(
+                "oversubscribed",
+                f"{tell(over)}: jobs that were to change places did not all move; move one of its workers "
+                "away, and take a fresh snapshot",
+                over,
+            )
         failed = next((outcome for outcome in outcomes if outcome.state == "failed"), None)
         if failed is not None and self.row.on_failure == "stop":
             raise Stop("move_failed", f"a move failed: {failed.error}")
+
+    def _oversubscribed(self) -> list[Difference]:
+        """Nodes that hold more than they may, as the steps stand now."""
+        return oversubscribed(self.planned, placement(self.planned, self._steps()))
 
     def _begun(self, wave: int, unit: Unit) -> bool:
         numbers = self._numbers(wave, unit)
@@ -295,3 +367,11 @@ class Run:
         rows = self.store.executions
         number = rows.begin_call(self.row, ask.step, ask.node, ask.name, fill)
         return partial(rows.end_call, number)
+
+
+def _nodes(over: Sequence[Difference]) -> set[str]:
+    return {one.subject.removeprefix("node ") for one in over}
+
+
+def _tried_again(step: Step) -> bool:
+    return bool(step.phases and step.phases.get("again"))

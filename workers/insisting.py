@@ -35,14 +35,24 @@ class Patience:
     between_s: float = PAUSE_S
 
 
+def never() -> bool:
+    """Nobody asks for an end."""
+    return False
+
+
 def insist(
-    agent: Callable[[], Agent], call: Callable[[Agent], Answer], patience: Patience, deadline: float
+    agent: Callable[[], Agent],
+    call: Callable[[Agent], Answer],
+    patience: Patience,
+    deadline: float,
+    halted: Callable[[], bool] = never,
 ) -> Answer:
     """The answer of ``call``.
 
     Args:
         agent: finds the agent, anew for each try: one that was started again may be elsewhere.
         deadline: on the clock of ``time.monotonic``.
+        halted: whether to wait no longer for an agent that does not answer.
 
     Raises:
         Trouble: it was refused for good, or ``patience`` or ``deadline`` is over.
@@ -59,6 +69,6 @@ def insist(
             if error.status != 429 and error.status < 500:
                 raise trouble from None
             wait_s = max(wait_s, error.retry_after_s or 0.0)
-        if monotonic() + wait_s > until:
+        if monotonic() + wait_s > until or halted():
             raise trouble
         sleep(wait_s)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-from monkeytree.adapters.executions_calls import Scene
+from monkeytree.adapters.executions_calls import MOST_LANDINGS, Scene
 from monkeytree.adapters.executions_rows import Step
 from monkeytree.wire.agents import MoveStatus, PauseStatus
 
@@ -69,7 +69,8 @@ def _phases(scene: Scene, step: Step, seen: Statuses, pauses: list[PauseStatus])
     if step.kind != "move":
         return found
     for role, node in (("source", step.source), ("destination", step.target)):
-        status = seen.get((node or "", scene.move_id(step.number)))
+        ids = [scene.landing_id(step.number, landing) for landing in reversed(range(MOST_LANDINGS))]
+        status = next((seen[node or "", its_id] for its_id in ids if (node or "", its_id) in seen), None)
         if isinstance(status, MoveStatus):
             found[role] = {
                 "state": status.state,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic, sleep
 
 from monkeytree.adapters.agents import Agent, AgentClient, AgentUnreachable
@@ -12,6 +13,8 @@ from monkeytree.adapters.executions_match import Difference, Rank, worker_differ
 from monkeytree.adapters.settings import Settings
 from monkeytree.adapters.store import Store
 from monkeytree.wire.agents import WorkersAnswer, WorkerStatus
+
+from .insisting import never
 
 AT_ONCE = 16
 #: Where agents are is read from the store again after this.
@@ -59,8 +62,11 @@ class Roster:
         jobs: Collection[str],
         targets: Iterable[str],
         unsettled: Collection[Rank] = (),
+        halted: Callable[[], bool] = never,
     ) -> list[Difference]:
         """Ask the agents of ``jobs`` and ``targets`` for their workers; how these differ from ``places``.
+
+        Once ``halted``, an agent that does not answer is not waited for any longer.
 
         Raises:
             AgentUnreachable, AgentRefused: an agent does not answer for as long as the settings say.
@@ -68,7 +74,7 @@ class Roster:
         nodes = {node for rank, node in places.items() if rank[0] in jobs} | set(targets)
         asked = sorted(nodes)
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            answers = list(pool.map(self._ask, asked))
+            answers = list(pool.map(partial(self._ask, halted=halted), asked))
         told = {node: answer.workers for node, answer in zip(asked, answers, strict=True)}
         for workers in told.values():
             for worker in workers:
@@ -81,12 +87,12 @@ class Roster:
         for client in self._clients.values():
             client.close()
 
-    def _ask(self, node: str) -> WorkersAnswer:
+    def _ask(self, node: str, halted: Callable[[], bool]) -> WorkersAnswer:
         patience = monotonic() + self._settings.agent_patience_s
         while True:
             try:
                 return self.agent(node).workers()
             except AgentUnreachable:
-                if monotonic() > patience:
+                if monotonic() > patience or halted():
                     raise
                 sleep(BETWEEN_S)

@@ -13,7 +13,7 @@ from monkeytree.adapters.logs import logger
 from monkeytree.wire.agents import RouteTable
 
 from .conducting import Journal
-from .insisting import Patience, Trouble, insist
+from .insisting import Patience, Trouble, insist, never
 
 AT_ONCE = 16
 
@@ -21,12 +21,16 @@ log = logger(__name__)
 
 
 def put_routes(
-    asks: Sequence[Ask], agent_of: Callable[[str], Agent], journal: Journal, patience: Patience
+    asks: Sequence[Ask],
+    agent_of: Callable[[str], Agent],
+    journal: Journal,
+    patience: Patience,
+    halted: Callable[[], bool] = never,
 ) -> dict[int, str]:
     """Put each table to its node's agent; by step number, why one could not be.
 
     May be repeated: a table of the same epoch and content changes nothing. Agents that are away are waited
-    for once, all together.
+    for once, all together, and no longer once ``halted``.
     """
     deadline = monotonic() + patience.answer_s
 
@@ -35,7 +39,9 @@ def put_routes(
         assert isinstance(table, RouteTable)
         ended = journal(ask, None)
         try:
-            insist(partial(agent_of, ask.node), lambda agent: agent.put_routes(table), patience, deadline)
+            insist(
+                partial(agent_of, ask.node), lambda agent: agent.put_routes(table), patience, deadline, halted
+            )
         except Trouble as trouble:
             why = f"{trouble.reason}: {trouble}"
             log.warning("routes_not_put", node=ask.node, reason=trouble.reason, why=str(trouble))

@@ -111,8 +111,13 @@ class MemoryCluster:
         for move in request.moves:
             if verdict == "commit":
                 self._walk(move.source, move.target, request.job, move.group, move.rank)
-            for node in (move.source, move.target):
-                self._finish(self.moves, node, move.id, verdict)
+            else:
+                self._mark(move.source, request.job, move.group, move.rank, "training")
+            for node, its_id in list(self.moves):
+                made, status = self.moves[node, its_id]
+                its = (made.job, made.group, made.rank) == (request.job, move.group, move.rank)
+                if its and made.epoch == request.epoch and not status.final:
+                    self._finish(self.moves, node, its_id, verdict)
         for node in mine:
             self._finish(self.pauses, node, pause_id, verdict)
         self.changed.notify_all()
@@ -126,7 +131,7 @@ class MemoryCluster:
                 status = replace(pair[1], state="PAUSED", parked=True, version=pair[1].version + 1)
                 self.moves[move.source, move.id] = (pair[0], status)
                 self._mark(move.source, request.job, move.group, move.rank, "parked")
-            landed &= not move.staged or (pair is not None and pair[1].state == "SENDING")
+            landed &= not move.staged or (pair is not None and pair[1].state == "VERIFIED")
         self.changed.notify_all()
         return landed
 
@@ -192,7 +197,7 @@ class MemoryAgent:
             if status.state == "PREPARED":
                 return replace(status, state="ARMED")
             if status.parked and command.descriptor is not None:
-                return replace(status, state="SENDING", parked=False)
+                return replace(status, state="VERIFIED", parked=False)
             if status.state == "NEW":
                 raise self._cluster.refusal(self.node, "not_prepared", f"move {move_id} is NEW")
             return status

@@ -7,7 +7,7 @@ Ids follow from the execution and the step, so that a successor makes the very s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from monkeytree.wire.agents import (
@@ -28,6 +28,10 @@ from .executions_schedule import Unit
 Verb: TypeAlias = Literal["make", "prepare", "start", "commit", "abort", "look"]
 Until: TypeAlias = Literal["PREPARED", "ARMED", "parked", "VERIFIED", "final"]
 Body: TypeAlias = MoveRequest | PauseRequest | Command | RouteTable
+
+
+#: So often a parked state is sent, where destinations fail.
+MOST_LANDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Scene:
         orders: new ring order by job and group, of groups that take one on in this wave.
         pause_s: longest pause for one turn of transfers.
         ports: UDP source port of the transfer, by step number, of transfers that are steered.
+        again: these steps have failed before: what is made for them has other ids.
     """
 
     execution_id: str
@@ -104,14 +109,22 @@ class Scene:
     pause_s: float
     transport: str = "stream"
     ports: Mapping[int, int] = field(default_factory=dict)
+    again: bool = False
 
     def move_id(self, number: int) -> str:
         """Of the move, at both agents."""
-        return f"{self.execution_id}-m{number}"
+        return f"{self.execution_id}-m{number}{self._mark(self.steps[number].job)}"
+
+    def landing_id(self, number: int, landing: int) -> str:
+        """Of the move at its destination, where ``landing`` tries to send the parked state came before."""
+        return f"{self.move_id(number)}-l{landing}" if landing else self.move_id(number)
 
     def pause_id(self, job: str) -> str:
         """Of the job's pause."""
-        return f"{self.execution_id}-p{self.first_step(job)}"
+        return f"{self.execution_id}-p{self.first_step(job)}{self._mark(job)}"
+
+    def _mark(self, job: str) -> str:
+        return f"-r{self.epochs[job]}" if self.again else ""
 
     def first_step(self, job: str) -> int:
         """The lowest of its step numbers."""
@@ -154,12 +167,27 @@ def aborts(scene: Scene, made: Collection[tuple[str, str]]) -> tuple[Batch, ...]
         if (host, scene.pause_id(job)) in made
     ]
     moves = [
-        Ask(node, "abort", "moves", scene.move_id(number), number, _abort(scene, scene.steps[number].job))
+        Ask(node, "abort", "moves", its_id, number, _abort(scene, scene.steps[number].job))
         for number in scene.unit.moves
         for node in _sides(scene.steps[number])
-        if (node, scene.move_id(number)) in made
+        for its_id in (scene.landing_id(number, landing) for landing in range(MOST_LANDINGS))
+        if (node, its_id) in made
     ]
     return Batch("give up", tuple(pauses)), Batch("give up", tuple(moves))
+
+
+def landing(scene: Scene, number: int, which: int) -> tuple[Batch, ...]:
+    """Send a parked state to its destination once more, after ``which`` tries: it lies where it lay."""
+    its_id = scene.landing_id(number, which)
+    source = scene.steps[number].source or ""
+    there = [
+        _make(scene, number, "destination"),
+        *_at_destinations(scene, [number], "prepare", "PREPARED").asks,
+        *_at_destinations(scene, [number], "start", None).asks,
+    ]
+    here = [_command(scene, number, source, "start", None, "descriptor"), _look(scene, number, "VERIFIED")]
+    asks = [replace(ask, id=its_id) for ask in there] + here
+    return tuple(Batch("land", (ask,)) for ask in asks)
 
 
 def _before(scene: Scene) -> Iterator[Batch]:

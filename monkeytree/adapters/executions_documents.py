@@ -47,7 +47,15 @@ def execution_document(row: ExecutionRow, steps: Sequence[Step]) -> dict[str, An
         "steps_done": sum(step.state == "done" for step in steps),
         "steps": told,
         "difference": list(row.difference),
+        "oversubscribed": oversubscribed_nodes(row),
     }
+
+
+def oversubscribed_nodes(row: ExecutionRow) -> list[str]:
+    """Nodes that hold more than their slots at its end, until somebody moves a worker."""
+    if row.failure_code != "oversubscribed":
+        return []
+    return [one["subject"].removeprefix("node ") for one in row.difference]
 
 
 def step_document(step: Step, *, live: bool) -> dict[str, Any]:

@@ -66,6 +66,18 @@ def free_slots(planned: Snapshot, places: Mapping[Rank, str]) -> dict[str, int]:
     return free
 
 
+def oversubscribed(planned: Snapshot, places: Mapping[Rank, str]) -> list[Difference]:
+    """Nodes that hold more than their slots, and more than in the plan's snapshot; who is there."""
+    found, before = [], free_slots(planned, placement(planned, ()))
+    for node, free in sorted(free_slots(planned, places).items()):
+        if free < min(0, before[node]):
+            here = sorted(_worker(rank) for rank, where in places.items() if where == node)
+            usable = planned.node_by_id[node].usable
+            told = f"{usable - free}: {', '.join(here)}"
+            found.append(Difference(f"node {node}", f"at most {usable} slots in use", told))
+    return found
+
+
 def snapshot_differences(planned: Snapshot, newer: Snapshot, steps: Sequence[Step]) -> list[Difference]:
     """How ``newer`` differs from ``planned`` with ``steps``, the whole cluster over."""
     found = [

@@ -57,6 +57,11 @@ class Step:
         return self.state in ("running", "done", "failed")
 
     @property
+    def again(self) -> bool:
+        """Whether it has failed before and is under way once more."""
+        return self.state == "running" and self.error is not None
+
+    @property
     def over(self) -> bool:
         """Whether nothing more will be done about it."""
         return self.state in ("done", "failed", "skipped")

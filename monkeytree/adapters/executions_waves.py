@@ -64,6 +64,19 @@ def wave_of(planned: Snapshot, steps: Sequence[Step], number: int) -> Wave:
     return Wave(rounds, tuple(sorted(dropped)))
 
 
+def second_try(planned: Snapshot, steps: Sequence[Step], lost: Sequence[Step]) -> Round:
+    """The unit that makes ``lost`` steps of one job of a circle once more; none where no slots are free."""
+    free = free_slots(planned, placement(planned, steps))
+    for job in dict.fromkeys(step.job for step in lost):
+        mine = [step.transfer() for step in lost if step.job == job]
+        wanted = Counter[str]()
+        for move in mine:
+            wanted[move.target] += move.slots
+        if all(free[node] >= slots for node, slots in wanted.items()):
+            return schedule_wave(mine, free)[0]
+    return ()
+
+
 def has_room(planned: Snapshot, steps: Sequence[Step], unit: Unit) -> bool:
     """Whether the slots that ``unit`` counts on are free as the steps stand now."""
     left = Counter(free_slots(planned, placement(planned, steps)))

@@ -9,11 +9,13 @@ from marshmallow import EXCLUDE, fields
 
 from monkeytree import limits
 from monkeytree.errors import InvalidDocument, Offence
+from monkeytree.hash_offences import SOURCE_PORT
 from monkeytree.limits import Real, Whole
 from monkeytree.offence_log import OffenceLog, Path, cut_short
 
 from . import agents
 from .fields import Amount, Choice, Count, Flag, Labels, Listing, Name, OnePass, Ranks, refuse
+from .free import Fault, Figures, FreeJson
 from .plan_parts import Text
 from .reading import merge, read_json
 from .schema import Part, PartSchema, Rows
@@ -21,18 +23,14 @@ from .schema import Part, PartSchema, Rows
 EPOCH: Final = Whole(1, 2**63 - 1)
 NUMBER: Final = Whole(0, 2**63 - 1)
 BYTES: Final = Whole(0, 2**60)
-PORT: Final = Whole(0, 65_535)
 LABEL: Final = Whole(0, 2**20 - 1)
 WAIT_S: Final = Real(0.0, 86_400.0, open=True)
 MOMENT: Final = Real(0.0, 1e12)
 _LONGEST_COMMAND = 65_536
-
-
-class Free(OnePass, fields.Dict):
-    """A JSON object handed through."""
-
-    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
-        return dict(value) if isinstance(value, Mapping) else refuse(log, at, "must be an object", value)
+#: Bytes of what agents hand on: a transport's descriptor lists every region of memory that it registered.
+MOST_FREE: Final = 2**20
+#: Members of what an agent tells of itself; more is no description.
+MAX_CAPABILITIES: Final = 32
 
 
 class Orders(OnePass, fields.Dict):
@@ -41,8 +39,34 @@ class Orders(OnePass, fields.Dict):
     def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
         if not isinstance(value, Mapping):
             return refuse(log, at, "must be an object of arrays", value)
-        ranks = Ranks(limits.RANK)
-        return {str(group): ranks.read(order, log, (*at, str(group))) for group, order in value.items()}
+        ranks, orders = Ranks(limits.RANK), {}
+        for group, order in value.items():
+            if not limits.is_name(group):
+                log.add((*at, str(group)), f"its name {limits.NAME_MESSAGE}", group)
+                continue
+            orders[group] = ranks.read(order, log, (*at, group))
+        return orders
+
+
+class Argument(Text):
+    """An argument of a program."""
+
+    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
+        if isinstance(value, str) and "\0" in value:
+            return refuse(log, at, "must not hold NUL, which ends an argument", value)
+        return super().read(value, log, at)
+
+
+class Environment(Labels):
+    """Environment variables of a program."""
+
+    def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
+        for name, text in value.items() if isinstance(value, Mapping) else ():
+            if "=" in str(name):
+                log.add((*at, str(name)), "its name must not hold =, which ends the name of a variable", name)
+            if isinstance(text, str) and "\0" in text:
+                log.add((*at, str(name)), "must not hold NUL, which ends a variable", text)
+        return super().read(value, log, at)
 
 
 class Request(PartSchema):
@@ -80,12 +104,12 @@ class MoveRequestSchema(Request):
     target = Name(required=True, data_key="to")
     slots = Count(limits.SLOTS_PER_WORKER)
     state_bytes = Count(BYTES, allow_none=True)
-    transport = Choice(("stream", "verbs", "nixl"))
-    uplink_port = Count(PORT, allow_none=True)
+    transport = Choice(agents.TRANSPORTS)
+    uplink_port = Count(SOURCE_PORT, allow_none=True)
     warm = Flag()
     staged = Flag()
-    standby_command = Listing(Text(_LONGEST_COMMAND))
-    standby_env = Labels()
+    standby_command = Listing(Argument(_LONGEST_COMMAND))
+    standby_env = Environment()
     deadlines = Part(DeadlinesSchema)
 
 
@@ -93,7 +117,7 @@ class CommandSchema(Request):
     model = agents.Command
     placeholders = {"epoch": 0}  # noqa: RUF012
     epoch = Count(EPOCH, required=True)
-    descriptor = Free(allow_none=True)
+    descriptor = FreeJson(MOST_FREE, allow_none=True)
     reason = Text()
 
 
@@ -134,7 +158,7 @@ class RouteSchema(Request):
     placeholders = {"src_ip": "-", "dst_ip": "-", "port": 49_152}  # noqa: RUF012
     src_ip = Name(required=True)
     dst_ip = Name(required=True)
-    port = Count(PORT, required=True)
+    port = Count(SOURCE_PORT, required=True)
     flow_label = Count(LABEL, allow_none=True)
     job = Text()
     uplink = Count(limits.SPINE, allow_none=True)
@@ -161,9 +185,9 @@ class _Status(Answer):
     job = Name(required=True)
     state = Name(required=True)
     version = Count(NUMBER, required=True)
-    error = Free(allow_none=True)
+    error = Fault(MOST_FREE, allow_none=True)
     phases = Rows(PhaseSchema)
-    figures = Free()
+    figures = Figures(MOST_FREE)
 
 
 class MoveStatusSchema(_Status):
@@ -176,7 +200,7 @@ class MoveStatusSchema(_Status):
     role = Name(required=True)
     source = Text(data_key="from")
     target = Text(data_key="to")
-    descriptor = Free(allow_none=True)
+    descriptor = FreeJson(MOST_FREE, allow_none=True)
     parked = Flag()
     bytes_sent = Count(BYTES)
     wire_s = Amount(MOMENT, allow_none=True)
@@ -223,7 +247,7 @@ class AnnouncementSchema(Answer):
     node = Name(required=True)
     url = Text(required=True)
     epoch = Count(EPOCH, required=True)
-    capabilities = Free()
+    capabilities = FreeJson(members=MAX_CAPABILITIES)
     cluster = Text()
 
 

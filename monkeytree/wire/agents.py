@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+TRANSPORTS: Final = ("stream", "verbs", "nixl")
 Role: TypeAlias = Literal["source", "destination"]
 MoveState: TypeAlias = Literal[
     "NEW", "PREPARING", "PREPARED", "ARMED", "PAUSED", "SENDING", "VERIFIED", "DECIDED", "REFORMED",

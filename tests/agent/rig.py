@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import psutil
 from monkeytree.adapters.agents import AgentClient
 from monkeytree.agent.main import Agent, read_secret
 from monkeytree.agent.options import Options
+from monkeytree.agent.parked import folder_of
 from monkeytree.agent.plain import Plain, arguments_of
 from monkeytree.agent.store import SocketStore, StoreServer
 from monkeytree.wire.agents import (
@@ -66,6 +68,7 @@ class RunningAgent:
             self.inside.start()
             return self
         words = [f"--fault={fault}" for fault in self.options.get("faults", ())]
+        words += [f"--service={self.options['service']}"] if "service" in self.options else []
         with open(self.folder.with_suffix(".log"), "ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -74,7 +77,8 @@ class RunningAgent:
                 ],
                 stdout=log, stderr=log,
             )  # fmt: skip
-        eventually(lambda: (self.folder / "url").exists(), why=f"agent {self.node} is up")
+        eventually(lambda: (self.folder / "url").exists() or not self.up, why=f"agent {self.node} answers")
+        assert self.up, self.folder.with_suffix(".log").read_text()[-3000:]
         return self
 
     @property
@@ -154,6 +158,8 @@ class Rig:
         for left in _ours(self.folder):
             with contextlib.suppress(psutil.Error):
                 left.kill()
+        for agent in self.agents.values():
+            shutil.rmtree(folder_of(agent.folder, Path("/dev/shm")), ignore_errors=True)
         for store in self.stores:
             store.close()
 

@@ -143,11 +143,13 @@ def test_a_worker_that_comes_before_the_word_to_start(tmp_path: Path, started: b
     mover = SourceMover(Config("m", dump(request), host="127.0.0.1", **files))
     mover.begin()
     mover.handle(Event("agent", Message({"kind": "prepare", **said}, b"", (os.dup(arena.fd),))))
+    mover.handle(mover.events.get(timeout=60))  # its memory is reserved
     ours, theirs = (Channel(end, 5.0) for end in socket.socketpair())
     mover.handle(Event("worker", Message({"kind": "state", **said}, b"", (os.dup(arena.fd),)), ours))
     assert mover.progress.state == "PREPARED"
     if started:
         mover.handle(Event("agent", Message({"kind": "start"})))
+        mover.handle(mover.events.get(timeout=60))  # the state lies in it
         assert mover.progress.parked
     else:
         mover.fail(mover.deadline_code, "as the loop does at the deadline")

@@ -13,6 +13,7 @@ import pytest
 
 from monkeytree.adapters.agents import AgentClient, AgentRefused, AgentUnreachable
 from monkeytree.agent.channel import Channel
+from monkeytree.agent.client import register_worker
 from monkeytree.wire.agent_schemas import read_document
 from monkeytree.wire.agents import (
     Command,
@@ -189,6 +190,52 @@ def test_an_invalid_body_names_every_offence(placed: tuple[Rig, Job]) -> None:
     assert answer.status_code == 422
     pointers = {error["pointer"] for error in answer.json()["errors"]}
     assert {"/epoch", "/role", "/extra", "/group", "/rank", "/from", "/to"} <= pointers
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        ({"standby_env": {"A=B": "c"}}, "/standby_env/A=B"),
+        ({"standby_env": {"A\0": "c"}}, "/standby_env/A\0"),
+        ({"standby_env": {"A": "c\0d"}}, "/standby_env/A"),
+        ({"standby_command": ["python", "-c\0"]}, "/standby_command/1"),
+    ],
+)
+def test_what_no_process_can_be_started_with_is_refused(
+    placed: tuple[Rig, Job], more: dict[str, Any], pointer: str
+) -> None:
+    agent = placed[0].agents["n2"]
+    secret = (agent.folder / "token").read_text().strip()
+    request = MoveRequest(99, "B", "0", 0, "destination", "n1", "n2", standby_command=("true",))
+    answer = httpx.put(
+        agent.client.url + "/v1/moves/unstartable",
+        json=dump(request) | more,
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    with pytest.raises(ValueError, match="standby"):
+        register_worker(
+            "B", 0, None, None, restore_fn=None, world_size=1, store=None, socket="",
+            standby_command=more.get("standby_command", ()), standby_env=more.get("standby_env"),
+        )  # fmt: skip
+
+
+def test_a_standby_that_cannot_be_started_is_told_as_such(placed: tuple[Rig, Job]) -> None:
+    there = placed[0].agents["n2"].client
+    request = MoveRequest(100, "B", "0", 0, "destination", "n1", "n2", standby_command=("no/such/program",))
+    there.put_move("unstarted", request)
+    there.prepare_move("unstarted", Command(100))
+    status = eventually(lambda: (s := there.move("unstarted")).final and s)
+    assert (status.state, status.error["code"]) == ("ABORTED", "standby_failed")
+    assert "no/such/program" in status.error["message"]
+
+
+def test_a_port_that_no_flow_label_reaches_is_refused(placed: tuple[Rig, Job]) -> None:
+    client = placed[0].agents["n1"].client
+    refused = refusal(client.put_routes, RouteTable(5, (Route("10.0.0.1", "10.0.0.2", 1),)))
+    assert refused.reason == "invalid_request"
+    assert refused.problem["errors"][0]["pointer"] == "/routes/0/port"
 
 
 def test_the_token_of_a_move_lets_one_in_once(placed: tuple[Rig, Job]) -> None:

@@ -30,7 +30,7 @@ class Cluster(MemoryCluster):
     def _mark(self, node: str, job: str, group: str, rank: int, state: str) -> None:
         super()._mark(node, job, group, rank, state)
         self.workers[node] = [
-            replace(worker, standby_command=()) if worker.state == "parked" else worker
+            replace(worker, standby_command=() if worker.state == "parked" else ("successor", worker.job))
             for worker in self.workers[node]
         ]
 
@@ -51,6 +51,8 @@ class Nodes:
     def __init__(self, workers: Mapping[str, list[tuple[str, str, int]]]) -> None:
         self.memory = Cluster({node: [_worker(*who) for who in here] for node, here in workers.items()})
         self.before: Callable[[str, str, str], None] = lambda node, name, its_id: None
+        self.said: Callable[[str, str, bytes], bytes] = lambda node, path, answer: answer
+        """What goes out as the answer, by what would."""
         self.hosts = {node: f"127.0.1.{index}" for index, node in enumerate(workers, 1)}
         self._server = ThreadingHTTPServer(("", 0), _handler(self))
         self._server.daemon_threads = True
@@ -133,10 +135,10 @@ def _handler(nodes: Nodes) -> type[BaseHTTPRequestHandler]:
             except AgentUnreachable:
                 self.close_connection = True
                 return None
-            return self._send(200, dump(status))
+            return self._send(200, dump(status), node)
 
-        def _send(self, status: int, document: Any) -> None:
-            content = orjson.dumps(document)
+        def _send(self, status: int, document: Any, node: str = "") -> None:
+            content = nodes.said(node, self.path, orjson.dumps(document))
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -159,3 +159,83 @@ def test_an_agent_that_says_too_much_is_given_up() -> None:
 
     with agent_that(flood) as agent, pytest.raises(AgentUnreachable, match=r"longer than|not all there"):
         agent.workers()
+
+
+@pytest.mark.parametrize(
+    "worse",
+    [
+        b'{"token":%d}' % 2**90,
+        b'{"token":"\\ud800"}',
+        b'{"a":' * 300 + b"{}" + b"}" * 300,
+        b'{"a":' * 20_000 + b"{}" + b"}" * 20_000,
+        b'{"token":1e400}',
+    ],
+    ids=["integer", "surrogate", "deep", "deeper", "infinite"],
+)
+def test_an_answer_that_cannot_be_taken_gives_the_move_up(site_of: Sites, worse: bytes) -> None:
+    site = site_of()
+    execution = site.order(site.plan(MOVE))
+
+    def lie(node: str, path: str, answer: bytes) -> bytes:
+        if node == "r1n2" and "/moves/" in path and "PREPARED" in answer.decode():
+            return answer.replace(b'"descriptor":', b'"descriptor":%s,"x":' % worse)
+        return answer
+
+    site.nodes.said = lie
+    assert site.run(execution) == "failed"
+    row = site.store.executions.find(execution)
+    assert row.failure_code == "move_failed"
+    (step,) = site.store.executions.steps(execution)
+    assert step.error is not None and step.error.startswith("agent_unreachable")
+    assert "cannot be taken" in step.error
+    assert {node for node, _ in site.nodes.named("abort_move")} == {"r1n2", "r2n0"}
+
+
+def test_a_refusal_that_is_nested_too_deeply_is_no_answer(site_of: Sites) -> None:
+    def refuse(connection: socket.socket) -> None:
+        body = b"[" * 100_000
+        connection.sendall(b"HTTP/1.1 409 Conflict\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    with agent_that(refuse) as agent, pytest.raises(AgentUnreachable, match="no problem document"):
+        agent.workers()
+
+
+@pytest.mark.parametrize("call", ["prepare_move", "start_pause"])
+def test_what_nobody_foresaw_gives_the_move_up(
+    site_of: Sites, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    site = site_of()
+    execution = site.order(site.plan(MOVE))
+
+    def break_down(*_: Any) -> Any:
+        raise TypeError("nobody foresaw this")
+
+    monkeypatch.setattr(AgentClient, call, break_down)
+    assert site.run(execution) == "failed"
+    (step,) = site.store.executions.steps(execution)
+    assert step.error is not None and step.error.startswith("internal: unexpected TypeError")
+    assert {node for node, _ in site.nodes.named("abort_move")} == {"r1n2", "r2n0"}
+    assert site.store.reservations() == ()
+
+
+@pytest.mark.parametrize("agents", ["away", "on their way"])
+def test_one_that_is_cancelled_while_no_agent_answers_ends_as_cancelled(site_of: Sites, agents: str) -> None:
+    site = site_of(agent_patience_s=300.0)
+    execution = site.order(site.plan(MOVE))
+    asked = threading.Event()
+    look = AgentClient.workers
+
+    def cancelled_meanwhile(self: AgentClient) -> Any:
+        if not asked.is_set():
+            site.store.executions.cancel(execution)
+            asked.set()
+        if agents == "away":
+            raise AgentUnreachable(self.url, "it is away")
+        return look(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AgentClient, "workers", cancelled_meanwhile)
+        assert site.run(execution) == "cancelled"
+    assert site.store.executions.find(execution).failure_code is None
+    assert {step.state for step in site.store.executions.steps(execution)} == {"skipped"}
+    assert site.nodes.named("put_move") == []

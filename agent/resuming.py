@@ -1,0 +1,111 @@
+"""Parked states whose mover has died: another one is started, and what nobody needs any more is removed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from monkeytree.wire.agents import MoveRequest, MoveStatus
+
+from .ledger import Entry, Ledger
+from .logs import logger
+from .mover import Config
+from .mover_process import MoverLink, start_mover
+from .options import Options
+from .parked import folder_of, sweep
+from .registry import Registry
+
+_MOST_MOVERS = 8
+"""Movers that are started for one parked state: those that die at once die of it."""
+
+log = logger(__name__)
+
+
+class Resuming:
+    """The part of the node's moves that looks after parked states. Under the node's lock, as all of it."""
+
+    def __init__(self, options: Options, ledger: Ledger[MoveRequest, MoveStatus], registry: Registry) -> None:
+        self._options = options
+        self.ledger = ledger
+        self._registry = registry
+        self._links: dict[str, MoverLink] = {}
+        self.stopped = False
+        """Set when the agent stops: what movers say then is for the next one."""
+        self._aborted: dict[str, str] = {}
+        """Aborts of parked moves, by reason: a next mover is to hear of them."""
+        self._parked_in = folder_of(options.data, options.memory)
+        self._resumed: dict[str, int] = {}
+        self._coming: set[str] = set()
+
+    def _config(self, move_id: str, request: MoveRequest) -> Config:
+        raise NotImplementedError
+
+    def _follow(self, move_id: str, link: MoverLink) -> None:
+        raise NotImplementedError
+
+    def _end(self, move_id: str, words: Mapping[str, Any] | None) -> None:
+        raise NotImplementedError
+
+    def _resume(self, move_id: str, entry: Entry[MoveRequest, MoveStatus]) -> bool:
+        """Start another mover for a parked state; False where there is none, or no use in it."""
+        if entry.request.role != "source" or not entry.request.staged or move_id in self._coming:
+            return move_id in self._coming
+        config = replace(self._config(move_id, entry.request), resume=True)
+        if config.parked_file.read() is None or self._resumed.get(move_id, 0) >= _MOST_MOVERS:
+            return False
+        self._resumed[move_id] = self._resumed.get(move_id, 0) + 1
+        self._coming.add(move_id)
+        wait_s = 0.25 * (self._resumed[move_id] - 1)
+        threading.Thread(target=self._take_up, args=(move_id, config, wait_s), daemon=True).start()
+        return True
+
+    def _take_up(self, move_id: str, config: Config, wait_s: float) -> None:
+        """Start it, tell it what the one before may not have heard, and follow it."""
+        time.sleep(wait_s)
+        link = MoverLink(config, None)
+        with self.ledger.changed:
+            if self.stopped:
+                return
+            try:
+                link.process = start_mover(config)
+            except OSError as error:
+                log.warning("no mover", move=move_id, why=str(error))
+        there = link.process is not None and link.connect()
+        with self.ledger.changed:
+            self._coming.discard(move_id)
+            if there and not self.stopped:
+                log.info("parked state taken up", move=move_id, times=self._resumed[move_id])
+                self._links[move_id] = link
+                self._tell_again(move_id, link)
+        if there:
+            self._follow(move_id, link)
+        else:
+            with self.ledger.changed:
+                self._end(move_id, None)
+
+    def _tell_again(self, move_id: str, link: MoverLink) -> None:
+        entry = self.ledger.get(move_id)
+        request = entry.request
+        worker = self._registry.any(request.job, f"{request.group}/{request.rank}")
+        report = worker.reports.get(request.epoch, {}) if worker is not None else {}
+        if report.get("state") == "ABORTED":
+            link.tell("settled", error=report.get("error"))
+        elif (reason := self._aborted.get(move_id)) is not None:
+            link.tell("abort", reason=reason)
+        elif entry.status.descriptor is not None:
+            link.tell("start", descriptor=entry.status.descriptor)
+
+    def sweep(self) -> None:
+        """Remove states in the host's memory, and records of them, that no open move needs."""
+        kept = set()
+        for move_id, entry in self.ledger:
+            if not entry.status.final and entry.request.staged:
+                found = self._config(move_id, entry.request).parked_file
+                kept |= {found.file, found.record}
+        sweep(self._parked_in, kept)
+        for record in (self._options.data / "moves").glob("*.parked"):
+            if record not in kept:
+                record.unlink(missing_ok=True)
