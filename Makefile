@@ -52,7 +52,7 @@ test-postgres: setup-dev ## store and service on a PostgreSQL of the tests' own 
 	@$(py) -c 'import psycopg' 2>/dev/null || $(py) -m pip install --quiet -c constraints.txt 'psycopg[binary]'
 	tools/postgres.sh $(py) -m pytest $(on_postgres) $(PYTEST_ARGS)
 
-reproduce: setup-dev ## docs/figures/: the paper's figures from the runs that are kept; FIGURES=6 and SCALE=paper choose
+reproduce: setup-dev ## docs/figures/: the paper's figures from the runs that are kept; FIGURES=6 chooses, SCALE=quick or paper goes to build/figures/
 	$(py) -m monkeytree.cli reproduce $(or $(FIGURES),all) --scale $(or $(SCALE),stated)
 
 bench: setup-dev ## the figures: solve times, POST to ready, ingest, memory

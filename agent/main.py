@@ -15,13 +15,12 @@ from typing import Any, cast
 
 from waitress.server import create_server
 
-from monkeytree.errors import MonkeyTreeError
-
 from .announce import Announcer
 from .auth import Doorkeeper
 from .http import MAX_BODY_BYTES, MAX_WAITERS, make_app
 from .logs import configure_logs, logger
 from .node import Node
+from .option_checks import BadOption, check_options
 from .options import Options
 
 _THREADS = MAX_WAITERS + 8
@@ -30,12 +29,6 @@ _THREADS = MAX_WAITERS + 8
 _LONGEST_BODY = 2 * MAX_BODY_BYTES
 #: Callers that say nothing must not keep others out.
 _CONNECTIONS, _IDLE_S = 1_000, 30
-
-
-class BadOption(MonkeyTreeError):
-    """An option of the agent cannot be used; the message names it and its value."""
-
-    code = "bad_option"
 
 
 class Agent:
@@ -48,11 +41,8 @@ class Agent:
             BadOption: the address is none, or the folder is used by another agent.
             OSError: it cannot be bound, or the folder not be written.
         """
+        check_options(options)
         host, _, port = options.listen.rpartition(":")
-        if not host or not port.isdigit():
-            raise BadOption(f"--listen takes HOST:PORT, got {options.listen!r}")
-        if options.host in ("0.0.0.0", "::"):
-            raise BadOption(f"{options.listen} needs --advertise: the host others reach this node at")
         options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _only_one(options.data)
         self.node = Node(options)
@@ -116,9 +106,9 @@ def read_secret(path: Path | None, data: Path) -> str:
             os.close(handle)
     if path.stat().st_mode & 0o077:
         raise BadOption(f"others may read the token in {path}: chmod 600 {path}")
-    secret = path.read_text("utf-8").strip()
-    if not secret:
-        raise BadOption(f"the token file {path} is empty")
+    secret = path.read_text("utf-8", "replace").strip()
+    if not secret or not secret.isascii() or not secret.isprintable():
+        raise BadOption(f"the token file {path} holds no token: one line of printable ASCII")
     return secret
 
 

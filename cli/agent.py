@@ -42,7 +42,7 @@ from .errors import Exit
 @click.option("--slots", type=click.IntRange(0), default=0, help="Slots of the node, told to the service.")
 @click.option(
     "--arena-gb",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, 1e6),
     default=0.0,
     help="Memory for arriving and parked states. Default: half of the memory.",
 )
@@ -52,7 +52,7 @@ from .errors import Exit
 @click.option("--max-destinations", type=click.IntRange(1), default=1, help="... and arrive at once.")
 @click.option(
     "--chunk-timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, 86_400, min_open=True),
     default=10.0,
     show_default=True,
     metavar="S",
@@ -74,6 +74,8 @@ def agent(
     Prints its URL when it is ready; stops on Ctrl-C or SIGTERM. Workers and moves under way go on without
     it, and the next start in the same folder takes them up again.
     """
+    if arena_gb != arena_gb:
+        raise click.BadParameter("nan is no number of gigabytes", param_hint="--arena-gb")
     app: Any = importlib.import_module("monkeytree.agent.main")
     settings: Any = importlib.import_module("monkeytree.agent.options")
     service_token = "" if service_token_file is None else app.read_secret(service_token_file, data)

@@ -67,7 +67,9 @@ def of_service(url: str, token: str, cluster: str) -> Find:
             answer = httpx.get(
                 f"{url.rstrip('/')}/v1/agents", params=where, headers=headers, timeout=TIME_LIMIT_S,
                 trust_env=False,
-            ).raise_for_status()  # fmt: skip
+            )  # fmt: skip
+            if answer.is_error:
+                raise AgentUnreachable(url, f"GET /v1/agents: {_said(answer)}")
             items = answer.json()["items"]
             known.update((str(item["node"]), str(item["url"])) for item in items)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
@@ -79,6 +81,15 @@ def of_service(url: str, token: str, cluster: str) -> Find:
         return known.get(node)
 
     return find
+
+
+def _said(answer: httpx.Response) -> str:
+    """A refusal of the service, in its own words where it has some."""
+    try:
+        problem = answer.json()
+        return f"{answer.status_code} {problem['code']}: {str(problem['detail'])[:500]}"
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.status_code} {answer.reason_phrase}"
 
 
 def finder(where: str) -> Find:

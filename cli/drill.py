@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from .errors import CommandFailed, Exit
+from .outputs import OutputFile, OutputFolder, naming
 
 
 @click.command()
@@ -31,13 +32,13 @@ from .errors import CommandFailed, Exit
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=OutputFile(),
     metavar="FILE",
     help="write the report as JSON (- is standard output)",
 )
 @click.option(
     "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutputFolder(),
     metavar="DIR",
     help="work there, and leave the logs of what went wrong",
 )
@@ -105,7 +106,7 @@ def _all(folder: Path, state_gb: float, ranks: int, console: Console) -> dict[st
 
     drills = [Drill(state_gb * 1e9, warm, None, ranks) for warm in (True, False)]
     drills += [Drill(state_gb * 1e9, True, kill, ranks) for kill in matrix()]
-    stage = Stage.open(folder, _say)
+    stage = Stage.open(folder, _say, many=True)
     reports = []
     try:
         for number, one in enumerate(drills, 1):
@@ -136,4 +137,5 @@ def _write(report: dict[str, Any], file: str) -> None:
     if file == "-":
         sys.stdout.write(text)
     else:
-        Path(file).write_text(text, "utf-8")
+        with naming(file):
+            Path(file).write_text(text, "utf-8")

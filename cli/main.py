@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from importlib import import_module
 
@@ -10,6 +12,9 @@ import click
 import monkeytree
 
 from .errors import report
+
+#: As a shell tells of a process that SIGPIPE ended.
+READER_LEFT = 141
 
 # Command -> module of this package and the click command in it. Modules are imported when asked
 # for, so that `monkeytree plan` does not pay for the service.
@@ -61,14 +66,39 @@ def main() -> None:
 
 
 def _run() -> int:
+    output = _kept_output()
     try:
         result = cli.main(prog_name="monkeytree", standalone_mode=False)
         sys.stdout.flush()
         return int(result or 0)
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except (BrokenPipeError, SystemExit) as error:  # click and rich make SystemExit(1) of a broken pipe
+        if not _reader_left(output):
+            if isinstance(error, SystemExit):
+                raise
+            return report(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nobody to read it
+        return READER_LEFT
     except Exception as error:  # noqa: BLE001  # the edge: everything ends as a message and a code
         return report(error)
+
+
+def _kept_output() -> int | None:
+    """Standard output once more, as it is now; None where it is closed."""
+    try:
+        return os.dup(1)
+    except OSError:
+        return None
+
+
+def _reader_left(output: int | None) -> bool:
+    """Whether ``output`` is a pipe or socket whose other end was closed (head, less)."""
+    if output is None:
+        return False
+    poll = select.poll()
+    poll.register(output, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import monkeytree
 from .documents import DOCUMENT, end_with_reader, source
 from .errors import Exit
 from .interrupts import end_promptly
+from .outputs import OutputFile, naming
 
 if TYPE_CHECKING:
     from monkeytree.plan import Plan
@@ -44,9 +45,7 @@ EXITS = {
 @click.option("--max-moves", type=click.IntRange(min=0), metavar="N", help="Most moves the plan may have.")
 @click.option("--objective", type=click.Choice(["moves", "gpu_seconds"]), help="What to keep least.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option(
-    "--output", type=click.Path(dir_okay=False, writable=True, allow_dash=True), default="-", metavar="FILE"
-)
+@click.option("--output", type=OutputFile(), default="-", metavar="FILE")
 def plan(
     snapshot: str,
     solver: str | None,
@@ -76,8 +75,13 @@ def plan(
         previous=None if previous is None else monkeytree.load_plan(source(previous)),
     )
     end_with_reader()
-    with click.open_file(output, "w", encoding="utf-8") as stream:
-        _write(answer, form, stream)
+    try:
+        with naming(output), click.open_file(output, "w", encoding="utf-8") as stream:
+            _write(answer, form, stream)
+    except OSError:
+        if output != "-":  # what took its time is told all the same
+            _write(answer, "table", sys.stderr)
+        raise
     return EXITS[answer.status]
 
 

@@ -11,11 +11,14 @@ import click
 
 from .errors import CommandFailed
 from .interrupts import end_promptly
+from .outputs import OutputFolder
 
 if TYPE_CHECKING:
     from monkeytree.simulation.figures.figure import Figure, Sample
     from monkeytree.simulation.figures.reproduce import Reproduced
     from monkeytree.simulation.figures.runs import Runs
+
+STATED, ELSEWHERE = Path("docs/figures"), Path("build/figures")
 
 
 @click.command()
@@ -31,11 +34,10 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(min=1), help="Jobs a repetition, instead of the scale's.")
 @click.option(
     "--into",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("docs/figures"),
-    show_default=True,
+    type=OutputFolder(),
     metavar="DIR",
-    help="Pictures and tables; runs are kept in DIR/results.",
+    help="Pictures and tables; runs are kept in DIR/results. Default: docs/figures for what it states, for "
+    "other samples build/figures/SCALE, or build/figures/own with --repetitions or --jobs.",
 )
 @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time.")
 @click.option("--at-most", type=click.IntRange(min=0), metavar="N", help="Make at most N runs, then draw.")
@@ -46,7 +48,7 @@ def reproduce(
     scale: str,
     repetitions: int | None,
     jobs: int | None,
-    into: Path,
+    into: Path | None,
     processes: int,
     at_most: int | None,
     redraw: bool,
@@ -57,16 +59,19 @@ def reproduce(
     Runs are kept by their set-up with their seeds and are not made twice. Numbers that are further from the
     authors' than is asked are printed; they are no failure of the command.
     """
-    from monkeytree.simulation.figures.drawing import NoMatplotlib
+    from monkeytree.simulation.figures.drawing import NoMatplotlib, require_matplotlib
     from monkeytree.simulation.figures.reproduce import write
     from monkeytree.simulation.figures.runs import Runs
 
     end_promptly()
     chosen = [(figure, _sample(figure, scale, repetitions, jobs)) for figure in _chosen(figures)]
+    into = into or _folder(chosen, scale)
     runs = Runs(into / "results")
-    if not redraw:
-        _run(chosen, runs, processes, at_most)
     try:
+        require_matplotlib()  # this and the folder before the runs, not after them
+        into.mkdir(parents=True, exist_ok=True)
+        if not redraw:
+            _run(chosen, runs, processes, at_most)
         for figure, sample in chosen:
             _tell(write(figure, sample, runs, into, kind=kind))
     except NoMatplotlib as error:
@@ -92,6 +97,14 @@ def _chosen(names: Sequence[str]) -> list[Figure]:
 def _sample(figure: Figure, scale: str, repetitions: int | None, jobs: int | None) -> Sample:
     sample = figure.samples[scale]
     return replace(sample, repetitions=repetitions or sample.repetitions, jobs=jobs or sample.jobs)
+
+
+def _folder(chosen: Sequence[tuple[Figure, Sample]], scale: str) -> Path:
+    """Pages that state one sample are not overwritten by another."""
+    if all(sample == figure.samples["stated"] for figure, sample in chosen):
+        return STATED
+    plain = all(sample == figure.samples[scale] for figure, sample in chosen)
+    return ELSEWHERE / (scale if plain else "own")
 
 
 def _run(chosen: Sequence[tuple[Figure, Sample]], runs: Runs, processes: int, at_most: int | None) -> None:

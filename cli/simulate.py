@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ import click
 from .documents import end_with_reader
 from .errors import CommandFailed
 from .interrupts import end_promptly
+from .outputs import OutputFile
 
 if TYPE_CHECKING:
     from monkeytree.simulation import Result, Setup
 
 POSITIVE = click.IntRange(min=1)
-OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True)
+OUTPUT = OutputFile()
 
 
 @click.command()
@@ -112,7 +114,7 @@ OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True)
 @click.option(
     "--rows",
     "rows_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=OutputFile(allow_dash=False, path_type=Path),
     metavar="FILE",
     help="Write a row a job: Parquet for .parquet, else JSON lines.",
 )
@@ -136,9 +138,10 @@ def simulate(
     """
     from monkeytree.simulation import BadSetup, BadTrace
 
-    from .simulated import run, write_rows, write_summary
+    from .simulated import check_rows, run
 
     end_promptly()
+    check_rows(rows_file)
     try:
         setup = _setup(members, trace, trigger, pause, state_gb, failed)
         if write_trace is not None:
@@ -147,13 +150,7 @@ def simulate(
         results = run(setups, processes)
     except (BadSetup, BadTrace) as error:
         raise CommandFailed(str(error)) from None
-    if rows_file is not None:
-        write_rows(results, rows_file)
-    end_with_reader()
-    if summary_file is not None:
-        write_summary(results, summary_file)
-    if summary_file != "-":
-        _print(results)
+    _tell(results, summary_file, rows_file)
     return 0
 
 
@@ -195,6 +192,22 @@ def _write_trace(setup: Setup, target: str) -> None:
         MIXES[setup.mix], gpus=setup.gpus, load=setup.load, jobs=setup.jobs, seed=setup.seed
     )
     write_trace(Path("/dev/stdout" if target == "-" else target), drawn)
+
+
+def _tell(results: Sequence[Result], summary_file: str | None, rows_file: Path | None) -> None:
+    """Write what is asked for; a file that cannot be written takes nothing of the rest with it."""
+    from .simulated import write_rows, write_summary
+
+    with ExitStack() as last_first:  # standard output last: a reader that leaves early ends us
+        if summary_file == "-":
+            last_first.callback(write_summary, results, "-")
+        else:
+            last_first.callback(_print, results)
+        last_first.callback(end_with_reader)
+        if summary_file not in (None, "-"):
+            last_first.callback(write_summary, results, summary_file)
+        if rows_file is not None:
+            last_first.callback(write_rows, results, rows_file)
 
 
 def _print(results: Sequence[Result]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .errors import CommandFailed
+from .outputs import naming
 
 if TYPE_CHECKING:
     from monkeytree.simulation import Result, Setup
@@ -73,26 +74,44 @@ def write_summary(results: Sequence[Result], target: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    with click.open_file(target, "w", encoding="utf-8") as stream:
+    with naming(target), click.open_file(target, "w", encoding="utf-8") as stream:
         json.dump(summary_of(results), stream, indent=2)
         stream.write("\n")
+
+
+def check_rows(path: Path | None) -> None:
+    """Whether rows can be written in the form that ``path`` names; for before they are simulated.
+
+    Raises:
+        CommandFailed: Parquet is asked for and pyarrow is not installed.
+    """
+    if path is None or not _is_parquet(path):
+        return
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        message = "Parquet needs pyarrow: pip install 'monkeytree[figures]', or name a .jsonl file"
+        raise CommandFailed(message) from None
 
 
 def write_rows(results: Sequence[Result], path: Path) -> None:
     """A row a job, with the seed of its run: Parquet for ``.parquet``, else JSON lines.
 
     Raises:
-        CommandFailed: Parquet is asked for and pyarrow is not installed.
-        OSError: it cannot be written.
+        CommandFailed, OSError: it cannot be written.
     """
+    check_rows(path)
     rows = [{"seed": result.setup.seed, **asdict(row)} for result in results for row in result.jobs]
-    if path.suffix.lower() != ".parquet":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    if not _is_parquet(path):
+        with naming(path):
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         return
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        message = "Parquet needs pyarrow: pip install 'monkeytree[figures]', or name a .jsonl file"
-        raise CommandFailed(message) from None
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    import pyarrow
+    from pyarrow import parquet
+
+    with naming(path):
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"

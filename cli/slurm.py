@@ -16,7 +16,8 @@ import click
 
 from .documents import end_with_reader
 from .errors import CommandFailed, Exit
-from .outputs import OutputFile
+from .outputs import OutputFile, naming
+from .secret_files import read_secret
 from .slurm_execute import execute
 from .slurm_state import state
 
@@ -95,7 +96,7 @@ def snapshot(
     reading = _read(site, rest, jwt_file, rest_user, squeue, sinfo, steps)
     build = _build(reading, site)
     end_with_reader()
-    with click.open_file(output, "w", encoding="utf-8") as stream:
+    with naming(output), click.open_file(output, "w", encoding="utf-8") as stream:
         json.dump(dump_snapshot(build.snapshot), stream, indent=2, allow_nan=False)
         stream.write("\n")
     return Exit.OK
@@ -139,7 +140,7 @@ def watch(
     site = _site(site_file, topology, None)
     watcher = Watcher(
         source=_source(site, rest, jwt_file, rest_user),
-        service=Service(server, _secret(token_file)),
+        service=Service(server, read_secret(token_file)),
         site=site,
         memory_file=state or Path("monkeytree-slurm-watch.json"),
         say=_tell,
@@ -241,15 +242,8 @@ def _source(site: Site, rest: str | None, jwt_file: Path | None, rest_user: str)
         return LiveSource(site, client_for(site))
     if jwt_file is None:
         raise click.UsageError("--rest needs --jwt-file; get a token with: scontrol token lifespan=SECONDS")
-    token = _secret(jwt_file).removeprefix("SLURM_JWT=")
+    token = read_secret(jwt_file).removeprefix("SLURM_JWT=")
     return RestSource(site, RestClient(rest, token, user=rest_user, timeout_s=site.slurm.timeout_s))
-
-
-def _secret(file: Path) -> str:
-    text = file.read_text("utf-8", "replace").strip()
-    if not text or not text.isascii() or not text.isprintable():
-        raise CommandFailed(f"{file} holds no token")
-    return text
 
 
 def _build(reading: Reading, site: Site) -> Build:

@@ -12,6 +12,7 @@ import orjson
 
 from .documents import end_with_reader
 from .errors import CommandFailed, Exit
+from .secret_files import read_secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -91,7 +92,7 @@ def state(
         donor_name(tag_of(plan), move), plan, job, group, rank, source, target, _hosts(nodes),
         _orders(orders), transport, pause_s, patience_s,
     )  # fmt: skip
-    book = Book(_finder(agents, server, server_token_file, cluster), _secret(token_file))
+    book = Book(_finder(agents, server, server_token_file, cluster), read_secret(token_file))
     configure_logs("critical")  # what matters is said in words
     try:
         how = StateMove(errand, book, _tell).run()
@@ -124,7 +125,7 @@ def _finder(agents: str | None, server: str | None, token_file: Path | None, clu
         return finder(agents)
     if token_file is None or server is None:
         raise click.UsageError("--server needs --server-token-file")
-    return of_service(server, _secret(token_file), cluster or "")
+    return of_service(server, read_secret(token_file), cluster or "")
 
 
 def _hosts(hostlist: str) -> tuple[str, ...]:
@@ -141,13 +142,6 @@ def _orders(text: str) -> Mapping[str, tuple[int, ...]]:
         return {str(group): tuple(int(rank) for rank in order) for group, order in orjson.loads(text).items()}
     except (ValueError, TypeError, AttributeError):
         raise click.UsageError(f'--orders must be like {{"0": [0, 1, 2]}}, got {text[:80]!r}') from None
-
-
-def _secret(file: Path) -> str:
-    text = file.read_text("utf-8", "replace").strip()
-    if not text or not text.isascii() or not text.isprintable():
-        raise CommandFailed(f"{file} holds no token")
-    return text
 
 
 def _tell(stage: str) -> None:

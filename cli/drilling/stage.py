@@ -65,7 +65,11 @@ class Drill:
 
 @dataclass(slots=True)
 class Stage:
-    """What several drills share: the launcher of the ranks, and references that were trained already."""
+    """What several drills share: the launcher of the ranks, and references that were trained already.
+
+    Attributes:
+        many: whether drills like the one being played are to come.
+    """
 
     folder: Path
     launcher: Launcher
@@ -74,13 +78,14 @@ class Stage:
     references: dict[tuple[float, int], Outcome] = field(default_factory=dict)
     agents: dict[str, NodeAgent] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    many: bool = False
 
     @classmethod
-    def open(cls, folder: Path, say: Callable[[str], None]) -> Stage:
+    def open(cls, folder: Path, say: Callable[[str], None], *, many: bool = False) -> Stage:
         """Start the launcher; ``say`` hears what is going on, one line at a time."""
         folder.mkdir(parents=True, exist_ok=True)
         say("starting PyTorch")
-        return cls(folder, Launcher(folder / "launcher.err"), say)
+        return cls(folder, Launcher(folder / "launcher.err"), say, many=many)
 
     def close(self) -> None:
         """End everything."""
@@ -139,10 +144,13 @@ class Stage:
         known = self.references.get((drill.state_bytes, drill.ranks))
         if known is not None and known.steps >= steps:
             return known
-        shared = drill.small and drill.kill is not None  # with the drills of a matrix to come
+        shared = self.many and drill.small and drill.kill is not None
+        told = f"training {steps} steps unmigrated"
         if shared:
-            steps = max(200, steps + steps // 2)
-        self.say(f"training {steps} steps unmigrated")
+            more = max(200, steps + steps // 2)
+            told = f"training {more} steps unmigrated: this drill's {steps}, and more for those to come"
+            steps = more
+        self.say(told)
         folder = self.folder / f"reference-{self.count}"
         folder.mkdir(parents=True)
         name = f"reference-{self.count}"

@@ -8,9 +8,12 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
+from monkeytree.adapters.errors import BadSetting
 from monkeytree.adapters.queue import EXECUTE, SOLVE, VALIDATE
 from monkeytree.adapters.settings import Settings
 
@@ -29,6 +32,18 @@ def settings_for(data: Path, redis_url: str, environ: Mapping[str, str]) -> Sett
     """The settings in ``environ``, with ``data`` and ``redis_url`` put in."""
     environ = {"MONKEYTREE_WORKER_CONCURRENCY": str(cores()), **environ}
     return Settings.from_env({**environ, "REDIS_URL": redis_url, "MONKEYTREE_DATA": str(data.absolute())})
+
+
+def check_planner(planner: str) -> None:
+    """Refuse a planner whose package is not there, before workers fail at each plan; nothing is imported.
+
+    Raises:
+        BadSetting: naming it.
+    """
+    package = planner.partition(":")[0].partition(".")[0]
+    here = PathFinder.find_spec(package, [os.getcwd()])  # where the children look, being run with -m
+    if here is None and find_spec(package) is None:
+        raise BadSetting(f"MONKEYTREE_PLANNER={planner!r}: there is no module {package!r}")
 
 
 def cores() -> int:
@@ -115,6 +130,7 @@ class Service:
             self._broker = None if environ.get("REDIS_URL") else Broker.choose(data)
             redis_url = self._broker.url if self._broker else environ["REDIS_URL"]
             self.settings = settings_for(data, redis_url, environ)
+            check_planner(self.settings.planner)
             self._valkey = self._broker.spec() if self._broker else None
         except BaseException:
             self._lock.close()

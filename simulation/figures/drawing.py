@@ -27,18 +27,29 @@ class NoMatplotlib(Exception):
     """matplotlib is not installed; the message names the cure."""
 
 
+def require_matplotlib() -> None:
+    """For before runs are made: whether they can be drawn.
+
+    Raises:
+        NoMatplotlib: it is not installed.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        message = "pictures need matplotlib: pip install 'monkeytree[figures]'"
+        raise NoMatplotlib(message) from None
+
+
 def new_picture(width: float = 9.0, height: float = 4.0) -> Any:
     """An empty figure, in inches.
 
     Raises:
         NoMatplotlib: it is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure as Picture
-    except ImportError:
-        message = "pictures need matplotlib: pip install 'monkeytree[figures]'"
-        raise NoMatplotlib(message) from None
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure as Picture
+
     matplotlib.rcParams.update({"svg.hashsalt": "monkeytree", "font.size": 9, "axes.grid": True,
                                 "grid.alpha": 0.3, "axes.axisbelow": True})  # fmt: skip
     return Picture(figsize=(width, height), layout="constrained")

@@ -14,11 +14,13 @@ EXAMPLES = ROOT / "examples"
 SEED_C = EXAMPLES / "hand-02-seed-C.json"
 
 
-def monkeytree(*arguments: str | Path, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+def monkeytree(
+    *arguments: str | Path, stdin: str = "", cwd: Path = ROOT, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Run it to its end; it may never print a traceback."""
     command = [sys.executable, "-m", "monkeytree.cli", *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment(**env), input=stdin, capture_output=True, text=True, timeout=120,
+        command, cwd=cwd, env=environment(**env), input=stdin, capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stdout + done.stderr

@@ -54,6 +54,7 @@ def drilled(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     assert report["identical"]
     assert report["losses_equal"]
     assert report["digest_equal"]
+    assert f"training {report['steps']} steps unmigrated\n" in done.stderr  # and no others
     return report
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +143,40 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, shell=True, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--version",
+        "--help",
+        f"check {SEED_C} PLAN",
+        f"plan {SEED_C}",
+        f"plan {SEED_C} --format json",
+        "reproduce 13 --redraw --into TMP",
+        "simulate --gpus 256 --jobs 5",
+        "token list --data TMP",
+    ],
+)
+def test_a_reader_that_has_left_ends_every_command_alike(tmp_path: Path, words: str) -> None:
+    pytest.importorskip("matplotlib")
+    plan = tmp_path / "plan.json"
+    monkeytree("plan", SEED_C, "--format", "json", "--output", plan)
+    monkeytree("token", "add", "x", "--role", "agent", "--data", tmp_path)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = words.replace("PLAN", str(plan)).replace("TMP", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "monkeytree.cli", *shlex.split(command)], cwd=ROOT, env=environment(),
+        stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode in (141, -signal.SIGPIPE), done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_a_driver_that_is_missing_is_named_with_its_extra(tmp_path: Path) -> None:
+    (tmp_path / "psycopg.py").write_text("raise ImportError('not here')\n")
+    done = monkeytree("token", "list", PYTHONPATH=str(tmp_path), DATABASE_URL="postgresql://h/d")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'monkeytree[postgresql]'" in done.stderr

@@ -34,7 +34,7 @@ def test_json_has_every_rule(folder: Path) -> None:
     assert "left out" in done.stderr
     answer = json.loads(done.stdout)
     assert (answer["cluster"], answer["snapshots"]) == ("tiny", 3)
-    assert [row["rule"] for row in answer["rules"]] == ["worthwhile", "threshold 1"]
+    assert [row["rule"] for row in answer["rules"]] == ["worthwhile", "threshold:1"]
     for row in answer["rules"]:
         assert (row["plans"], row["moves"], row["unpredicted_intervals"]) == (1, 2, 0)
         assert row["saved_gpu_h"] == pytest.approx(4 * 59 / 60 * (1 - 1 / 1.0625))

@@ -133,10 +133,22 @@ def test_a_data_directory_that_cannot_be_is_a_usage_error(tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
-    done = serve("--data", str(tmp_path), "--port", "0", MONKEYTREE_LEASE_S="soon")
-    assert done.returncode == 2
-    assert "MONKEYTREE_LEASE_S" in done.stderr
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MONKEYTREE_LEASE_S", "soon"),
+        ("MONKEYTREE_RATE_LIMIT", "foo"),
+        ("MONKEYTREE_PLANNER", "no.such.module:plan"),
+        ("MONKEYTREE_EXECUTION_WINDOWS", "always"),
+        ("DATABASE_URL", "mysql://h/x"),
+    ],
+)
+def test_a_wrong_setting_is_named_before_anything_is_started(tmp_path: Path, name: str, value: str) -> None:
+    done = serve("--data", str(tmp_path / "data"), "--port", "0", **{name: value})
+    assert done.returncode == 2, done.stderr
+    assert name in done.stderr
+    assert "valkey" not in done.stderr.lower()
+    assert not list(tmp_path.rglob("*.db"))
 
 
 @pytest.mark.slow

@@ -92,6 +92,57 @@ def test_a_figure_is_run_once_and_drawn_again(tmp_path: Path) -> None:
     assert "not run" not in (tmp_path / "fig13.md").read_text()
 
 
+def without(folder: Path, *modules: str) -> str:
+    """A PYTHONPATH on which these modules are not installed."""
+    for module in modules:
+        (folder / f"{module}.py").write_text("raise ImportError(__name__)\n")
+    return str(folder)
+
+
+def test_a_library_that_is_missing_is_told_before_anything_is_simulated(tmp_path: Path) -> None:
+    lacking = without(tmp_path, "pyarrow", "matplotlib")
+    endless = ("--gpus", "1024", "--jobs", "1000000")
+    done = monkeytree("simulate", *endless, "--rows", tmp_path / "r.parquet", PYTHONPATH=lacking)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Parquet needs pyarrow: pip install 'monkeytree[figures]'" in done.stderr
+    done = monkeytree("reproduce", "13", "--jobs", "1000000", "--into", tmp_path / "out", PYTHONPATH=lacking)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pictures need matplotlib: pip install 'monkeytree[figures]'" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "r.parquet").exists()
+
+
+@pytest.mark.parametrize("option", ["--rows", "--json", "--write-trace"])
+def test_a_file_that_cannot_be_made_is_told_before_anything_is_simulated(tmp_path: Path, option: str) -> None:
+    done = monkeytree("simulate", "--jobs", "1000000", option, tmp_path / "no" / "file")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written: there is no folder" in done.stderr
+
+
+def test_a_disk_that_is_full_takes_no_summary_along(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.json"
+    done = monkeytree("simulate", *SMALL, "--rows", "/dev/full", "--json", summary)
+    assert done.returncode == 2
+    assert "cannot use /dev/full: No space left" in done.stderr
+    assert "256 GPUs" in done.stdout
+    assert json.loads(summary.read_text())["jobs"] == 40
+    assert "256 GPUs" in monkeytree("simulate", *SMALL, "--json", "/dev/full").stdout
+
+
+def test_only_what_the_pages_state_is_written_over_them(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for more, folder in (
+        ((), "docs/figures"),
+        (("--scale", "quick"), "build/figures/quick"),
+        (("--scale", "quick", "--jobs", "5"), "build/figures/own"),
+        (("--repetitions", "1"), "build/figures/own"),
+    ):
+        done = monkeytree("reproduce", "13", "--redraw", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"{folder}/fig13.svg, {folder}/fig13.md" in done.stdout
+        assert (tmp_path / folder / "fig13.md").exists()
+
+
 def test_an_unknown_figure_is_told() -> None:
     done = monkeytree("reproduce", "7")
     assert done.returncode == 2

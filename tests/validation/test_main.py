@@ -73,6 +73,7 @@ def test_bad_input_is_told_apart_from_failures(tmp_path: Path) -> None:
     assert "Error (invalid_plan)" in done.stderr
     done = monkeytree("validate", SEED_C, "--fail-link", "R9:0")
     assert done.returncode == 2
+    assert "the snapshot has 1 offence:\n" in done.stderr
     assert "has no live uplink R9:0 to fail" in done.stderr
     assert done.stdout == ""
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from monkeytree.validation.simulate import Simulator
 from monkeytree.validation.traffic import Knobs
 from tests.cli.running import EXAMPLES, SEED_C, write
 from tests.cli.running import monkeytree as command
+from tests.cli.serving import ROOT, environment
 from tests.validation.cases import crowded, job, small
 
 PARAMS = {"profile": "dcqcn", "seed": 1}
@@ -146,3 +150,26 @@ def test_two_jobs_on_one_uplink_are_slowed_about_twice() -> None:
         assert verdict.slowdown is not None
         assert 1.6 < verdict.slowdown < 2.8
         assert verdict.predicted == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("more", [[], ["--json", "-"]])
+def test_a_reader_that_has_left_ends_it_as_other_commands(tmp_path: Path, more: list[str]) -> None:
+    picture = tmp_path / "r.svg"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "monkeytree.cli", "validate", str(SEED_C), "--flow-mb", "0.5",
+         "--plot", str(picture), *more],
+        cwd=ROOT, env=environment(), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 141, done.stderr
+    assert picture.read_text().startswith("<svg")
+
+
+def test_a_disk_that_is_full_takes_no_verdict_along() -> None:
+    done = command("validate", SEED_C, "--flow-mb", "0.5", "--json", "/dev/full")
+    assert done.returncode == 2
+    assert "cannot use /dev/full: No space left" in done.stderr
+    assert done.stdout.startswith("not isolated: ")

@@ -172,7 +172,8 @@ def test_nothing_is_said_of_the_claims_of_a_plan_that_there_is_not() -> None:
 
 
 def test_flows_that_were_left_to_hashes_are_not_said_to_be_listed_by_the_plan() -> None:
-    snapshot = monkeytree.load_snapshot(EXAMPLES / "hand-05-full-swap.json")
+    jobs = (job(name, f"0.{at} 1.{at}") for at, name in enumerate("ABCD"))
+    snapshot = small(*jobs, uplinks=8)
     some = next(
         found
         for found in (played(snapshot, knobs=Knobs(ecmp_share=0.5, seed=seed)) for seed in range(99))
