@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from flask import Flask
@@ -144,6 +147,22 @@ def test_the_rate_limit_holds_without_a_broker(parts: Rig) -> None:
     client = client_without_token(app)
     headers = {"Authorization": f"Bearer {parts.token}"}
     assert [client.get("/v1/plans", headers=headers).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_callers_who_meet_the_broker_silent_at_once_are_all_answered(parts: Rig) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        app = create_app(replace(parts.settings, redis_url=url))
+        headers = {"Authorization": f"Bearer {parts.token}"}
+        start = Barrier(8)
+
+        def call(_: int) -> int:
+            client = client_without_token(app)
+            start.wait(60)
+            return client.get("/v1/plans", headers=headers).status_code
+
+        with ThreadPoolExecutor(8) as threads:
+            assert set(threads.map(call, range(8))) == {200}
 
 
 def test_double_slashes_are_no_redirect(api: Client) -> None:
