@@ -14,6 +14,8 @@ Path: TypeAlias = tuple[str | int, ...]
 """Members and indices that lead from the whole document to one of its parts."""
 
 MOST_LISTED: Final = 1_000
+#: Beyond so many that are only counted, arrays are read no further: whoever sent them knows enough.
+MOST_COUNTED: Final = 100_000
 
 _LONGEST: Final = 160
 _MOST_ITEMS: Final = 8
@@ -62,7 +64,8 @@ def cut_short(offences: Sequence[Offence], more: int = 0) -> list[Offence]:
     more += max(0, len(offences) - MOST_LISTED)
     listed = list(offences[:MOST_LISTED])
     if more:
-        listed.append(Offence("", f"has {more:,} more offences than the {len(listed):,} listed", more))
+        least = "at least " if more >= MOST_COUNTED else ""
+        listed.append(Offence("", f"has {least}{more:,} more offences than the {len(listed):,} listed", more))
     return listed
 
 
@@ -84,8 +87,8 @@ def show(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return _shorten(value)
     if isinstance(value, int):
-        bits = value.bit_length()
-        return int(value) if bits <= 64 else f"an integer of {bits:,} bits"
+        fits = -(2**63) <= value < 2**64  # what JSON writers with 64-bit integers take
+        return int(value) if fits else f"an integer of {value.bit_length():,} bits"
     if isinstance(value, float):
         return float(value) if isfinite(value) else _name_of(value)
     if isinstance(value, list | tuple):

@@ -35,7 +35,7 @@ class Rule:
     """When a plan is carried out.
 
     Attributes:
-        name: how it is called: ``always``, ``worthwhile`` or ``threshold N``.
+        name: how it is called: ``always``, ``worthwhile`` or ``threshold:N``.
         threshold: plan as if no leaf carried more than this many flows; None is each leaf's own bound.
         worthwhile_only: carry out only plans that are worthwhile.
     """
@@ -51,7 +51,7 @@ WORTHWHILE = Rule("worthwhile", worthwhile_only=True)
 
 def threshold(flows: int) -> Rule:
     """Keep every leaf at ``flows`` flows or fewer, or at its bound where that is less."""
-    return Rule(f"threshold {flows}", flows)
+    return Rule(f"threshold:{flows}", flows)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,11 @@ from .calls import ANY, CALLS, PAGES
 from .desk import the_desk
 from .problems import RequestRefused
 
+_MAKE_ONE = (
+    "make one on the service's machine, `monkeytree token add NAME --role ROLE`, and send it as "
+    "`Authorization: Bearer mt_...`"
+)
+
 
 class Unauthenticated(RequestRefused):
     """No valid bearer token came with the request."""
@@ -55,7 +60,7 @@ def authorise() -> None:
     roles = CALLS[name].roles if name in CALLS else frozenset()
     if g.token is None:
         sent = "an unknown one" if request.headers.get("Authorization") else "none"
-        raise Unauthenticated(f"this call needs a bearer token, got {sent}")
+        raise Unauthenticated(f"this call needs a bearer token, got {sent}; {_MAKE_ONE}")
     if not roles & g.token.roles:
         wanted = " or ".join(sorted(roles)) if roles != ANY else "any"
         raise Forbidden(f"{name} needs the role {wanted}; this token has {', '.join(sorted(g.token.roles))}")

@@ -11,6 +11,7 @@ from flask import Request
 from flask_smorest import Api, Blueprint
 from webargs.flaskparser import FlaskParser
 
+from monkeytree.offence_log import show
 from monkeytree.wire.openapi import describe
 
 from .calls import CALLS, Call
@@ -38,6 +39,22 @@ class QueryParser(FlaskParser):
     """Reads query parameters; a wrong one is refused by name, with its value."""
 
     DEFAULT_UNKNOWN_BY_LOCATION = {**FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION, "query": None}  # noqa: RUF012
+
+    def load_querystring(self, req: Request, schema: Any) -> Any:
+        """As the base does; a parameter that is given twice is refused, for either could be meant."""
+        twice = {name: values for name, values in req.args.lists() if len(values) > 1}
+        if twice:
+            errors = [
+                {
+                    "parameter": name,
+                    "detail": f"is given {len(values)} times; give it once",
+                    "value": show(values),
+                }
+                for name, values in twice.items()
+            ]
+            listed = "; ".join(f"{one['parameter']} {one['detail']}" for one in errors)
+            raise InvalidQuery(f"the query is invalid: {listed}", errors=errors)
+        return super().load_querystring(req, schema)
 
     def handle_error(
         self, error: Any, req: Request, schema: Any, *, error_status_code: Any, error_headers: Any

@@ -19,7 +19,7 @@ NONE: frozenset[str] = frozenset()
 _GUARDED = ("unauthenticated", "forbidden", "rate_limited", "invalid_header")
 _BODY = (
     "malformed_body", "body_too_large", "unsupported_media_type", "unsupported_encoding",
-    "idempotency_in_progress", "idempotency_key_reused",
+    "idempotency_in_progress", "idempotency_key_reused", "server_busy",
 )  # fmt: skip
 _VALIDATES = frozenset({"scheduler", "researcher"})
 _ASKS = (

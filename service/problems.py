@@ -18,6 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from monkeytree.adapters.executions_errors import ExecutionRefused
 from monkeytree.adapters.logs import logger
 from monkeytree.errors import InvalidDocument, MonkeyTreeError
+from monkeytree.offence_log import show
 
 from .execution_problems import EXECUTION_PROBLEMS
 from .problem import Problem
@@ -100,6 +101,12 @@ PROBLEMS: Mapping[str, Problem] = {
         "The store cannot be used for the moment",
         "Retry as Retry-After says: a request that was taken gets the same plan. If it lasts, see the log.",
     ),
+    "server_busy": Problem(
+        503,
+        "Too many clients are still sending",
+        "Retry as Retry-After says; who sends a whole request at once is served. If it lasts, clients send "
+        "requests and do not end them: see the log of connections, or put a proxy that buffers in front.",
+    ),
     "validation_unavailable": Problem(
         503,
         "Packet-level replays cannot be run",
@@ -169,7 +176,7 @@ def from_error(error: MonkeyTreeError) -> Response:
         return from_unexpected(error)
     if isinstance(error, InvalidDocument):
         offences = [
-            {"pointer": offence.pointer, "detail": offence.message, "value": offence.value}
+            {"pointer": offence.pointer, "detail": offence.message, "value": show(offence.value)}
             for offence in error.offences
         ]
         return problem_response(error.code, str(error), errors=offences)

@@ -42,6 +42,9 @@ FAILURES = {
     "move_failed": "a move failed: `steps` say which and why; the job went on where it was",
     "routes_not_put": "some nodes did not take their tables of source ports; the steps name them",
     "outcome_unknown": "agents could not be asked how a move ended; the job decided by itself",
+    "oversubscribed": (
+        "jobs that were to change places did not all move, twice; `oversubscribed` lists the nodes"
+    ),
 }
 HEAD = """# Errors
 

@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from monkeytree.errors import InvalidDocument, MonkeyTreeError
-from monkeytree.wire.agent_schemas import read_document
+from monkeytree.wire.agent_schemas import MOST_FREE, read_document
 from monkeytree.wire.agents import (
     Command,
     MoveRequest,
@@ -22,6 +22,7 @@ from monkeytree.wire.agents import (
     WorkersAnswer,
     dump,
 )
+from monkeytree.wire.free import read_free
 from monkeytree.wire.signing import sign
 
 Model = TypeVar("Model")
@@ -201,7 +202,8 @@ class AgentClient:
         try:
             return read_document(model, answer.content)
         except InvalidDocument as error:
-            raise AgentUnreachable(self.url, f"{method} {target}: {error}") from error
+            words = f"its answer to {method} {target} cannot be taken: {error}"
+            raise AgentUnreachable(self.url, words) from error
 
     def _ask(
         self, method: str, target: str, content: bytes, headers: dict[str, str], limit_s: float
@@ -219,9 +221,9 @@ class AgentClient:
 
     def _refusal(self, answer: httpx.Response) -> MonkeyTreeError:
         try:
-            problem = answer.json()
+            problem = read_free(answer.content, MOST_FREE)
             reason, detail = str(problem["code"]), str(problem.get("detail", ""))
-        except (ValueError, KeyError, TypeError):
+        except (InvalidDocument, KeyError):
             return AgentUnreachable(self.url, f"HTTP {answer.status_code} that is no problem document")
         try:
             after = float(answer.headers["Retry-After"])

@@ -67,7 +67,7 @@ class Agents(Part):
                 found = connection.execute(select(agents).where(mine).with_for_update()).one()
                 same = (epoch, url) == (found.epoch, found.url)
                 if not same and epoch <= found.epoch and found.beat_at > now - gone_s:
-                    raise StaleAgent(node, epoch, found.epoch)
+                    raise StaleAgent(node, epoch, found.epoch, found.url)
                 added = not same
                 values = {**fresh, "beat_at": now} if added else {"beat_at": now}
                 connection.execute(update(agents).where(mine).values(**values))

@@ -27,12 +27,17 @@ def make_engine(database_url: str, *, busy_s: float = 10.0, pooled: bool = True)
     """An engine for ``database_url``; ``busy_s`` is how long a writer waits for the other one.
 
     Raises:
-        BadSetting: the URL is no SQLite or PostgreSQL URL.
+        BadSetting: the URL is no SQLite or PostgreSQL URL, or its driver is not installed.
     """
     url = _url(database_url)
     pool: dict[str, Any] = {"pool_size": 8, "max_overflow": 24} if pooled else {"poolclass": NullPool}
     if url.get_backend_name() == "postgresql":
-        return postgresql_engine(url, busy_s, **pool)
+        try:
+            return postgresql_engine(url, busy_s, **pool)
+        except ImportError as error:
+            raise BadSetting(
+                f"a DATABASE_URL of PostgreSQL needs psycopg: pip install 'monkeytree[postgresql]' ({error})"
+            ) from None
     engine = create_engine(url, connect_args={"timeout": busy_s, "check_same_thread": False}, **pool)
     event.listen(engine, "connect", _on_connect(busy_s))
     event.listen(engine, "begin", _begin)

@@ -100,14 +100,20 @@ class OutsideWindow(ExecutionRefused):
 
 
 class StaleAgent(MonkeyTreeError):
-    """A newer agent runs the node."""
+    """A newer agent runs the node, or another one of the same epoch."""
 
     code = "stale_agent"
 
-    def __init__(self, node: str, epoch: int, newest: int) -> None:
+    def __init__(self, node: str, epoch: int, newest: int, url: str) -> None:
+        if epoch < newest:
+            words = (
+                f"an agent with epoch {newest} runs node {node!r}; epoch {epoch} is older: stop it, or start "
+            )
+            super().__init__(words + "it anew with a higher one")
+            return
         super().__init__(
-            f"an agent with epoch {newest} runs node {node!r}; epoch {epoch} is older: stop it, or start it "
-            "anew with a higher one"
+            f"an agent at {url} with the same epoch {epoch} runs node {node!r}: stop one of both (a data "
+            "folder that was copied makes two of the same), or start this one anew with a higher epoch"
         )
 
 

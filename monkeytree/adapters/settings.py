@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from monkeytree.wire.agents import TRANSPORTS
+
 from .agents_url import read_hosts
 from .errors import BadSetting
 from .executions_windows import read_windows
@@ -23,6 +25,7 @@ from .masking import masked
 REDIS_PY_ONLY = frozenset({"protocol", "decode_responses", "client_name", "lib_name", "lib_version"})
 
 _LIKE = "redis://host:6379/0"
+_RATE_LIMIT = "6000 per minute"
 
 
 def _setting(default: Any, env: str, doc: str, *, least: float | None = None, secret: bool = False) -> Any:
@@ -72,7 +75,7 @@ class Settings:
         16 * 2**20, "MONKEYTREE_MAX_BODY_BYTES", "Largest request body, as sent and after gunzip."
     )
     rate_limit: str = _setting(
-        "6000 per minute",
+        _RATE_LIMIT,
         "MONKEYTREE_RATE_LIMIT",
         "Calls of /v1 by token (by address without one); empty: no limit.",
     )
@@ -156,11 +159,18 @@ class Settings:
             raise BadSetting(
                 f"MONKEYTREE_LOG_LEVEL must be debug, info, warning or error, got {self.log_level!r}"
             )
-        if ":" not in self.planner:
+        if self.agent_transport not in TRANSPORTS:
+            raise BadSetting(
+                f"MONKEYTREE_AGENT_TRANSPORT must be {' or '.join(TRANSPORTS)}, got {self.agent_transport!r}"
+            )
+        if not self.agent_token.isascii() or (self.agent_token and not self.agent_token.isprintable()):
+            raise BadSetting("MONKEYTREE_AGENT_TOKEN must be printable ASCII (it is not shown here)")
+        if not re.fullmatch(r"[\w.]+:[\w.]+", self.planner):
             raise BadSetting(f"MONKEYTREE_PLANNER must read module:function, got {self.planner!r}")
         for env, text, read in (
             ("MONKEYTREE_EXECUTION_WINDOWS", self.execution_windows, read_windows),
             ("MONKEYTREE_AGENT_HOSTS", self.agent_hosts, read_hosts),
+            ("MONKEYTREE_RATE_LIMIT", self.rate_limit, _check_rate),
         ):
             try:
                 read(text)
@@ -200,6 +210,17 @@ def _check_number(setting: Field[Any], value: Any) -> None:
     if not math.isfinite(value) or (value <= 0 if least is None else value < least):
         bound = "above 0" if least is None else f"from {least:g}"
         raise BadSetting(f"{setting.metadata['env']} must be a number {bound}, got {value!r}")
+
+
+def _check_rate(text: str) -> None:
+    if not text or text == _RATE_LIMIT:
+        return
+    from limits import parse_many  # takes long to import
+
+    try:
+        parse_many(text)
+    except ValueError:
+        raise ValueError(f"must read like '100 per minute', got {text!r}") from None
 
 
 def scrub_redis_url(url: str) -> str:

@@ -18,6 +18,7 @@ from .tables import validation_bodies, validations
 
 ValidationState = Literal["queued", "running", "ready", "failed", "cancelled"]
 ANSWERING = ("queued", "running", "ready")
+_ALL_DONE = orjson.dumps({"stage": "ready", "done": 1.0}).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Validations(Leased[ValidationRow]):
     ) -> bool:
         """Store a report; False when the lease was lost meanwhile, and nothing is stored."""
         change = update(validations).where(self._held(validation_id, attempt)).values(
-            state="ready", isolated=isolated, claims_hold=claims_hold,
+            state="ready", progress=_ALL_DONE, isolated=isolated, claims_hold=claims_hold,
             lease_until=None, finished_at=self.now(),
         )  # fmt: skip
         with self.writing() as connection:

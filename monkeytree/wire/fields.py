@@ -23,12 +23,13 @@ from monkeytree.limits import (
     is_name,
     is_text,
 )
-from monkeytree.offence_log import OffenceLog, Path
+from monkeytree.offence_log import MOST_COUNTED, OffenceLog, Path
 from monkeytree.offences import TIME_MESSAGE, TIME_PATTERN, is_utc_time
 
 Read = Callable[[Any, OffenceLog, Path], Any]
 
 MESSAGES: Final = {"required": "is missing", "null": "must not be null"}
+_AT_ONCE: Final = 4_096
 NAME_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": NAME_PATTERN}
 
 
@@ -70,6 +71,17 @@ def refuse(log: OffenceLog, at: Path, message: str, value: Any) -> Any:
     """Log an offence; returns ``missing``, for readers to hand back."""
     log.add(at, message, value)
     return missing
+
+
+def read_all(read: Read, items: Sequence[Any], log: OffenceLog, at: Path) -> tuple[Any, ...]:
+    """What ``read`` makes of each of ``items``; it stops where ``log`` holds too many offences already."""
+    found: list[Any] = []
+    for start in range(0, len(items), _AT_ONCE):
+        if log.more >= MOST_COUNTED:
+            break
+        part = items[start : start + _AT_ONCE]
+        found += [read(item, log, (*at, index)) for index, item in enumerate(part, start)]
+    return tuple(found)
 
 
 def as_int(value: Any) -> Any:
@@ -195,7 +207,7 @@ class Listing(OnePass, fields.List[Any]):
             return refuse(log, at, "must be an array", value)
         noted = len(log)
         read = self.inner.read  # type: ignore[attr-defined]
-        items = tuple([read(item, log, (*at, index)) for index, item in enumerate(value)])
+        items = read_all(read, value, log, at)
         return items if len(log) == noted else missing
 
 

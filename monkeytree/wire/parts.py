@@ -10,7 +10,7 @@ from marshmallow import fields, missing
 
 from monkeytree import limits
 from monkeytree.limits import NAME_MESSAGE
-from monkeytree.offence_log import OffenceLog, Path
+from monkeytree.offence_log import MOST_COUNTED, OffenceLog, Path
 from monkeytree.offences import rank_message
 from monkeytree.snapshot import (
     Fabric,
@@ -128,6 +128,8 @@ class Nodes(OnePass, fields.Dict):
         most = limits.SLOTS.high
         nodes = []
         for name, form in value.items():
+            if log.more >= MOST_COUNTED:
+                break
             if type(form) is int and 0 <= form <= most and type(name) is str:
                 nodes.append(Node(name, form))
             elif not isinstance(name, str):

@@ -8,13 +8,13 @@ offences, only where there are any.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import IO, Any
 
 from monkeytree.errors import InvalidDocument, Offence
-from monkeytree.offence_log import MOST_LISTED, Path, cut_short, pointer_to, show
+from monkeytree.offence_log import OffenceLog, Path, cut_short, show
 
 NOT_A_NUMBER = "is no JSON number"
 _LONGEST_INTEGER = 4_000  # digits; Python's own conversion refuses more than 4,300
@@ -123,24 +123,24 @@ def _read_with_care(text: str) -> tuple[Any, list[Offence]]:
         raise InvalidDocument([_syntax(error)]) from None
     except RecursionError:
         raise InvalidDocument([Offence("", "is nested too deeply", f"{len(text):,} characters")]) from None
-    holder = [raw]
-    offences = list(_walk(holder))
-    return holder[0], cut_short(offences[:MOST_LISTED], max(0, len(offences) - MOST_LISTED))
+    holder, log = [raw], OffenceLog()
+    _walk(holder, log)
+    return holder[0], cut_short(log.listed, log.more)
 
 
-def _walk(holder: list[Any]) -> Iterator[Offence]:
-    """Turn the members below ``holder[0]`` into dicts, in place; yields what is wrong on the way."""
+def _walk(holder: list[Any], log: OffenceLog) -> None:
+    """Turn the members below ``holder[0]`` into dicts, in place; logs what is wrong on the way."""
     todo: list[tuple[Any, Any, Path]] = [(holder, 0, ())]
     while todo:
         parent, step, path = todo.pop()
         value = parent[step]
         if isinstance(value, _Literal):
-            yield Offence(pointer_to(path), NOT_A_NUMBER, show(float(value)))
+            log.add(path, NOT_A_NUMBER, float(value))
         elif isinstance(value, _Members):
             members = parent[step] = dict[str, Any]()
             for key, member in value:
                 if key in members:
-                    yield Offence(pointer_to((*path, key)), "stands twice in one object", show(member))
+                    log.add((*path, key), "stands twice in one object", member)
                 members[key] = member
             todo += [(members, key, (*path, key)) for key in reversed(members)]
         elif isinstance(value, list):

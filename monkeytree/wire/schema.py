@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NoReturn, cast
 from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, missing
 
 from monkeytree.errors import InvalidDocument, Offence
-from monkeytree.offence_log import OffenceLog, Path, cut_short, pointer_to, show
+from monkeytree.offence_log import MOST_LISTED, OffenceLog, Path, cut_short, pointer_to, show
 
-from .fields import MESSAGES, OnePass, Read, refuse
+from .fields import MESSAGES, OnePass, Read, read_all, refuse
 
 RESERVED = frozenset({"overlays", "planes"})
 UNKNOWN = "is not a known member; remove it"
@@ -49,11 +49,14 @@ class PartSchema(Schema):
 
     @classmethod
     def read(cls, raw: Any, log: OffenceLog, at: Path) -> Any:
-        """The model object of ``raw``, whatever its state; offences are logged."""
+        """The model object of ``raw``, whatever its state; offences are logged.
+
+        None where ``log`` lists no more: what is wrong is only counted then, and nothing is made of it.
+        """
         readers, required, tolerant = _compiled(cls)
         if not isinstance(raw, Mapping):
             log.add(at, NOT_AN_OBJECT, raw)
-            return cls.make(dict(cls.placeholders), log, at)
+            return None if log.more else cls.make(dict(cls.placeholders), log, at)
         noted = len(log)
         values = {}
         for key, value in raw.items():
@@ -68,6 +71,8 @@ class PartSchema(Schema):
         if not required <= raw.keys():
             for key in sorted(required - raw.keys()):
                 log.add((*at, key), MESSAGES["required"])
+        if log.more:
+            return None
         if len(log) != noted:
             values = {**cls.placeholders, **values}
         return cls.make(values, log, at)
@@ -116,8 +121,10 @@ class Rows(OnePass, fields.List[Any]):
     def read(self, value: Any, log: OffenceLog, at: Path) -> Any:
         if not isinstance(value, list | tuple):
             return refuse(log, at, "must be an array", value)
-        read = self.read_part
-        return tuple([read(item, log, (*at, index)) for index, item in enumerate(value)])
+        most = self.metadata.get("maxItems")
+        if most is not None and len(value) > most:
+            return refuse(log, at, f"must have at most {most:,} items", value)
+        return read_all(self.read_part, value, log, at)
 
 
 class DocumentSchema(Schema):
@@ -137,21 +144,44 @@ class DocumentSchema(Schema):
         """The error that carries ``offences``."""
         return InvalidDocument(offences)
 
+    _left_out = 0
+    """Unknown members of what is being loaded that are counted, and looked at no further."""
+
+    def load(self, data: Any, **more: Any) -> Any:
+        """As marshmallow's; of very many unknown members the first are listed, the rest are counted."""
+        if isinstance(data, Mapping) and self.unknown == RAISE and len(data) > MOST_LISTED:
+            data, self._left_out = self._without_excess(data)
+        return super().load(data, **more)
+
+    def _without_excess(self, data: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        known = {field.data_key or name for name, field in self.fields.items()} | RESERVED
+        kept = {name: data[name] for name in known & data.keys()}
+        for name in data:
+            if len(kept) > MOST_LISTED + len(known):
+                break
+            kept[name] = data[name]
+        return kept, len(data) - len(kept)
+
     def handle_error(self, error: ValidationError, data: Any, **_: Any) -> NoReturn:
         raise self.refusal(self.offences_of(error, data)) from None
 
     def offences_of(self, error: ValidationError, data: Any) -> list[Offence]:
         """All offences of a failed load of ``data``."""
         listed, more = flatten(error.messages, data)
-        return cut_short(listed, more)
+        return cut_short(listed, more + self._left_out)
 
 
 def flatten(messages: Any, data: Any) -> tuple[list[Offence], int]:
-    """marshmallow's tree of messages as offences, and the number of those only counted."""
+    """marshmallow's tree of messages as offences, and the number of those only counted.
+
+    At most :data:`~monkeytree.offence_log.MOST_LISTED` are made, and those of every OffenceLog.
+    """
     listed: list[Offence] = []
     more = 0
     for path, leaf in _leaves(messages, ()):
-        if isinstance(leaf, OffenceLog):
+        if len(listed) >= MOST_LISTED:
+            more += len(leaf) if isinstance(leaf, OffenceLog) else 1
+        elif isinstance(leaf, OffenceLog):
             more += leaf.more
             listed += [
                 Offence(pointer_to(path) + found.pointer, found.message, found.value, found.code)

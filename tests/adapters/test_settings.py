@@ -53,12 +53,16 @@ def test_the_store_is_in_the_data_folder_by_default(tmp_path: Path) -> None:
     ("name", "value", "says"),
     [
         ("REDIS_URL", "http://x", "'http://x'"),
+        ("MONKEYTREE_AGENT_TRANSPORT", "pigeon", "must be stream or verbs or nixl, got 'pigeon'"),
+        ("MONKEYTREE_AGENT_TOKEN", "mta_\u00e9", "MONKEYTREE_AGENT_TOKEN must be printable ASCII"),
         ("MONKEYTREE_LEASE_S", "soon", "'soon'"),
         ("MONKEYTREE_LEASE_S", "nan", "nan"),
         ("MONKEYTREE_LEASE_S", "-1", "-1"),
         ("MONKEYTREE_MAX_WAITERS", "1.5", "'1.5'"),
         ("MONKEYTREE_MAX_WAITERS", "0", "0"),
         ("MONKEYTREE_PLANNER", "here", "'here'"),
+        ("MONKEYTREE_PLANNER", "a b:c", "'a b:c'"),
+        ("MONKEYTREE_RATE_LIMIT", "foo", "must read like '100 per minute', got 'foo'"),
         ("MONKEYTREE_LOG_LEVEL", "loud", "'loud'"),
     ],
 )

@@ -186,7 +186,8 @@ def test_an_answer_that_cannot_be_taken_gives_the_move_up(site_of: Sites, worse:
     row = site.store.executions.find(execution)
     assert row.failure_code == "move_failed"
     (step,) = site.store.executions.steps(execution)
-    assert step.error is not None and step.error.startswith("agent_unreachable")
+    assert step.error is not None
+    assert step.error.startswith("agent_unreachable")
     assert "cannot be taken" in step.error
     assert {node for node, _ in site.nodes.named("abort_move")} == {"r1n2", "r2n0"}
 
@@ -213,7 +214,8 @@ def test_what_nobody_foresaw_gives_the_move_up(
     monkeypatch.setattr(AgentClient, call, break_down)
     assert site.run(execution) == "failed"
     (step,) = site.store.executions.steps(execution)
-    assert step.error is not None and step.error.startswith("internal: unexpected TypeError")
+    assert step.error is not None
+    assert step.error.startswith("internal: unexpected TypeError")
     assert {node for node, _ in site.nodes.named("abort_move")} == {"r1n2", "r2n0"}
     assert site.store.reservations() == ()
 

@@ -101,7 +101,13 @@ def test_a_plan_is_replayed_and_its_report_read(tmp_path: Path) -> None:
         of_plan = api.get("/v1/validations", params={"plan_id": plan["id"]}).json()["items"]
         assert [one["id"] for one in of_plan] == [ready["id"]]
 
-        wrong = api.post("/v1/validations?wait=60", json={**as_it_stands, "routing": "hash"}).json()
+        assert api.post("/v1/validations", json={**as_it_stands, "routing": "hash"}).status_code == 422
+        unknown = {"leaf": {"algorithm": "crc32", "fields": ["src", "dst", "dst_qp"]}}
+        hashed = api.post(
+            "/v1/snapshots", json={**CROWDED, "fabric": {**CROWDED.get("fabric", {}), "hash": unknown}}
+        ).json()
+        by_hash = {**as_it_stands, "snapshot_id": hashed["snapshot_id"], "routing": "hash"}
+        wrong = api.post("/v1/validations?wait=60", json=by_hash).json()
         assert wrong["state"] == "failed"
         assert "/fabric/hash" in wrong["failure"]["message"]
         text = api.get("/metrics").text

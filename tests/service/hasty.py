@@ -29,4 +29,11 @@ def think() -> Response:
 class Hasty(Worker):  # type: ignore[misc] # gunicorn has no types
     """Seconds, not minutes."""
 
-    head_s, body_s = 0.2, 0.2
+    head_s, body_s, body_rate = 0.2, 0.2, 100.0
+
+
+class Patient(Worker):  # type: ignore[misc] # gunicorn has no types
+    """A worker that would wait long for bodies, were there no others."""
+
+    head_s, body_s = 300.0, 300.0
+    head_grace_s, body_grace_s = 0.2, 0.2

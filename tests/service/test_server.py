@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -21,9 +23,23 @@ THREADS = 4
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """A gunicorn with a worker in haste."""
+    with gunicorn("Hasty") as chosen:
+        yield chosen
+
+
+@pytest.fixture
+def patient_port() -> Iterator[int]:
+    """A gunicorn with a worker that waits long."""
+    with gunicorn("Patient") as chosen:
+        yield chosen
+
+
+@contextmanager
+def gunicorn(kind: str) -> Iterator[int]:
+    """A server with that worker; its port."""
     chosen = free_port()
     words = f"-m gunicorn -b 127.0.0.1:{chosen} --threads {THREADS} --no-control-socket --log-level critical"
-    worker = ["--worker-class", "tests.service.hasty.Hasty", "tests.service.hasty:application"]
+    worker = ["--worker-class", f"tests.service.hasty.{kind}", "tests.service.hasty:application"]
     child = subprocess.Popen([sys.executable, *words.split(), *worker], cwd=ROOT)
 
     def answers() -> bool:
@@ -113,3 +129,52 @@ def test_a_kept_connection_serves_again(port: int) -> None:
     link.sendall(b"GET /none HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     problem = json.loads(rest(link).partition(b"\r\n\r\n")[2])
     assert problem["detail"] == "there is no '/none' here; /docs lists all calls"
+
+
+NONE = b"GET /none HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [HEAD + b"Content-Length: 9\r\n\r\nabc", HEAD + b"X-A: b"], ids=["body", "head"]
+)
+def test_half_sent_requests_leave_threads_to_others(patient_port: int, sent: bytes) -> None:
+    halves = [dial(patient_port, sent) for _ in range(5 * THREADS)]
+    try:
+        for _ in range(3):
+            assert talk(patient_port, NONE).startswith(b"HTTP/1.1 404 ")
+            assert talk(patient_port, HEAD + b"Content-Length: 3\r\n\r\nabc").endswith(b"\r\n\r\n3")
+        answers = [link.recv(65536) for link in select.select(halves, [], [], 30)[0]]
+    finally:
+        for link in halves:
+            link.close()
+    refused = next(answer for answer in answers if answer.startswith(b"HTTP/1.1 503 "))
+    head, _, body = refused.partition(b"\r\n\r\n")
+    assert b"Retry-After: 2" in head
+    assert json.loads(body)["code"] == "server_busy"
+
+
+def test_who_hardly_sends_makes_room(patient_port: int) -> None:
+    halves = [dial(patient_port, HEAD + b"Content-Length: 9\r\n\r\nabc") for _ in range(5 * THREADS)]
+
+    def served() -> bool:
+        """As a client does whose body comes a while after the head, and who heeds Retry-After."""
+        link = dial(patient_port, HEAD + b"Content-Length: 3\r\n\r\n")
+        with suppress(OSError):
+            link.sendall(b"abc")
+            return rest(link).endswith(b"\r\n\r\n3")
+        return False
+
+    try:
+        eventually(served, "a place")
+    finally:
+        for link in halves:
+            link.close()
+
+
+def test_a_large_body_may_come_slowly(port: int) -> None:
+    part = bytes(8192)
+    link = dial(port, HEAD + b"Content-Length: %d\r\n\r\n" % (8 * len(part)))
+    for _ in range(8):
+        link.sendall(part)
+        sleep(0.4)
+    assert rest(link).endswith(b"\r\n\r\n65536")

@@ -74,6 +74,16 @@ def test_only_ready_plans_and_stored_snapshots_are_replayed(
         assert (unknown.status_code, unknown.json["code"]) == (404, code)
 
 
+def test_what_the_snapshot_has_not_got_is_refused_at_once(parts: Rig, api: Client, snapshot_id: str) -> None:
+    answer = ask(parts, api, snapshot_id=snapshot_id, fail_link=["r1:0", "zzz:9", "r1:99"], routing="hash")
+    assert (answer.status_code, answer.json["code"]) == (422, "invalid_request")
+    told = {error["pointer"]: error["value"] for error in answer.json["errors"]}
+    assert told == {"/fail_link/1": "zzz:9", "/fail_link/2": "r1:99", "/routing": "hash"}
+    assert "fabric.hash" in answer.json["errors"][2]["detail"]
+    stored = api.get("/v1/validations?limit=200").json["items"]
+    assert snapshot_id not in [one["snapshot_id"] for one in stored]
+
+
 def test_a_validation_is_read_listed_and_cancelled(
     parts: Rig, api: Client, snapshot_id: str, cluster: str
 ) -> None:
@@ -97,7 +107,10 @@ def test_a_validation_is_read_listed_and_cancelled(
         assert (unknown.status_code, unknown.json["code"]) == (404, "unknown_validation")
 
 
-def test_routing_by_hash_is_asked_for_and_told(parts: Rig, api: Client, snapshot_id: str) -> None:
+def test_routing_by_hash_is_asked_for_and_told(parts: Rig, api: Client, cluster: str) -> None:
+    document = snapshot(cluster)
+    document["fabric"] = {**document.get("fabric", {}), "hash": {"leaf": {"algorithm": "crc32"}}}
+    snapshot_id = api.post("/v1/snapshots", json=document).json["snapshot_id"]
     usual = ask(parts, api, snapshot_id=snapshot_id).json
     assert (usual["options"]["routing"], usual["options"]["ports"]) == ("steered", "plan")
     hashed = ask(parts, api, snapshot_id=snapshot_id, routing="hash", ports="default").json
@@ -150,3 +163,15 @@ def test_what_validators_say_decides(parts: Rig, api: Client, snapshot_id: str) 
     parts.store.beat("validator:tests:2")
     assert posted(11).status_code == 202, "one that can is enough"
     parts.store.beat("validator:tests:1")
+
+
+def test_a_ready_one_is_all_done(parts: Rig, api: Client, snapshot_id: str) -> None:
+    its_id = ask(parts, api, snapshot_id=snapshot_id).json["id"]
+    rows = parts.store.validations
+    claimed = rows.claim(its_id, 30.0, 3)
+    assert claimed is not None
+    assert rows.note_progress(its_id, claimed.attempt, "replaying", 0.7554)
+    assert api.get(f"/v1/validations/{its_id}").json["progress"]["done"] == 0.7554
+    assert rows.finish(its_id, claimed.attempt, b"{}", isolated=True, claims_hold=True)
+    answer = api.get(f"/v1/validations/{its_id}").json
+    assert (answer["state"], answer["progress"]["done"]) == ("ready", 1.0)

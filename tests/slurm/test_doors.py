@@ -258,12 +258,14 @@ def test_the_command_refuses_in_words(tmp_path: Path) -> None:
     assert "name a file with --topology" in run("snapshot", *FILES)[2]
     assert "--rest needs --jwt-file" in run("snapshot", "--rest", "http://x", *TOPOLOGY)[2]
     (tmp_path / "token").write_text("\n")
+    (tmp_path / "token").chmod(0o600)
     code, _, said = run("watch", "--server", "http://x", "--token-file", str(tmp_path / "token"))
     assert (code, "holds no token" in said) == (2, True)
 
 
 def test_one_look_from_the_command_line(tmp_path: Path, bin_folder: Make) -> None:
     (tmp_path / "token").write_text("mt_secret\n")
+    (tmp_path / "token").chmod(0o600)
     (tmp_path / "site.yaml").write_text(f"slurm: {{bin: {fake_slurm(bin_folder)}}}\n")
     seen: list[tuple[str, Any]] = []
 
@@ -387,8 +389,12 @@ def test_advice_from_the_command_line(tmp_path: Path) -> None:
 def test_nobody_else_reads_the_token(tmp_path: Path) -> None:
     """The token is never on a command line or in what is said."""
     (tmp_path / "token").write_text("mt_secret\n")
+    (tmp_path / "token").chmod(0o600)
     options = ("--token-file", str(tmp_path / "token"), "--state", str(tmp_path / "s"), "--once")
     code, out, said = run("watch", "--server", "http://127.0.0.1:9", *options)
     assert "mt_secret" not in out + said
     assert code == 1
+    (tmp_path / "token").chmod(0o644)
+    code, out, said = run("watch", "--server", "http://127.0.0.1:9", *options)
+    assert (code, "chmod 600" in said, "mt_secret" in out + said) == (2, True, False)
     assert os.path.exists(tmp_path / "token")

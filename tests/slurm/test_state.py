@@ -120,6 +120,7 @@ def test_the_command(rig: Rig, tmp_path: Path) -> None:
     """As ``slurm execute`` runs it: told by the environment, answering by its exit code."""
     train(rig)
     (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "token").chmod(0o600)
     lines = [f"{node} {(rig.folder / node / 'url').read_text().strip()}" for node in ("a", "b", "c")]
 
     def run(agents: str) -> subprocess.CompletedProcess[str]:
@@ -184,6 +185,7 @@ def test_where_agents_are_is_read_closely(tmp_path: Path) -> None:
 )
 def test_what_it_is_told_wrongly_is_refused(changes: dict[str, str], said: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "token").chmod(0o600)
     words = ["--agents", "http://{node}:1", "--token-file", str(tmp_path / "token")]
     done = CliRunner().invoke(state, words, env={**TOLD, **changes})
     assert done.exit_code == 2

@@ -23,6 +23,7 @@ from .test_reading import overflow
 def watching(lab: Lab, served: Served, token: str, folder: Path) -> Iterator[Path]:
     """A watch with a quick pace; yields the file of what it says."""
     (folder / "token").write_text(token)
+    (folder / "token").chmod(0o600)
     (folder / "site.yaml").write_text(
         "racks: {uplinks: 2}\n"
         f"slurm: {{timeout_s: 5, conf: {lab.conf}}}\n"

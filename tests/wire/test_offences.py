@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from monkeytree.errors import InvalidSnapshot
+from monkeytree.errors import InvalidDocument, InvalidSnapshot
 from monkeytree.offence_log import pointer_to, show
 from monkeytree.snapshot import Fabric, Job, Node, Planning, Pod, Rack, ReplicaGroup, Snapshot
+from monkeytree.wire.reading import parse_json
+from monkeytree.wire.snapshot import load_snapshot
 
 GROUP = ReplicaGroup("0", ("n1", "n2"))
 GOOD = Snapshot(
@@ -89,3 +91,32 @@ def test_pointers_escape_and_values_stay_small() -> None:
     assert show({"a": list(range(99))}) == {"a": "an array of 99 items"}
     assert len(show("x" * 10**6)) < 200
     assert isinstance(show(object()), str)
+
+
+@pytest.mark.parametrize(
+    ("document", "count"),
+    [
+        ({"jobs": [1] * 5_000 + [{}] * 5_000}, 5_000 + 2 * 5_000 + 4),
+        (
+            {"jobs": [], "racks": [{"id": "r", "uplinks": 1, "nodes": {str(at): -1 for at in range(5_000)}}]},
+            5_003,
+        ),
+        ({"fabric": {str(at): 1 for at in range(5_000)}}, 5_000 + 5),
+        ({str(at): 1 for at in range(5_000)}, 5_000 + 5),
+        ({"labels": {str(at): 1 for at in range(5_000)}, "pending": [0] * 20_000}, 5_000 + 1 + 5),
+    ],
+    ids=["jobs", "nodes", "nested", "top", "too-long"],
+)
+def test_very_many_offences_are_counted_to_the_last(document: dict[str, Any], count: int) -> None:
+    with pytest.raises(InvalidSnapshot) as refused:
+        load_snapshot(document)
+    *listed, last = refused.value.offences
+    assert len(listed) == 1_000
+    assert last.message == f"has {count - 1_000:,} more offences than the 1,000 listed"
+
+
+def test_members_that_stand_twice_are_counted_to_the_last() -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        parse_json("{" + ",".join(f'"a": {at}' for at in range(5_000)) + "}")
+    *listed, last = refused.value.offences
+    assert (len(listed), last.message) == (1_000, "has 3,999 more offences than the 1,000 listed")
