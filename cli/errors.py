@@ -23,6 +23,7 @@ class Exit(IntEnum):
     FAULTS = 5
     NOT_ISOLATED = 6
     NOT_FINISHED = 7
+    UNKNOWN = 75
 
 
 class CommandFailed(click.ClickException):

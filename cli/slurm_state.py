@@ -81,7 +81,6 @@ def state(
     before), 7 it has not and the job goes on at its source, 75 the agents could not be asked.
     """
     from monkeytree.adapters.logs import configure_logs
-    from monkeytree.slurm.execution.between import UNSURE
     from monkeytree.slurm.execution.names import donor_name, tag_of
 
     from .agent_book import Book
@@ -99,9 +98,9 @@ def state(
     except NotMoved as error:
         raise CommandFailed(f"({error.code}) {error}", Exit.NOT_FINISHED) from None
     except Unsure as error:
-        raise _unsure(f"({error.code}) {error}", UNSURE) from None
+        raise _unsure(f"({error.code}) {error}") from None
     except Exception as error:
-        raise _unsure(f"(state_unknown) this is a bug: {type(error).__name__}: {error}", UNSURE) from error
+        raise _unsure(f"(state_unknown) this is a bug: {type(error).__name__}: {error}") from error
     finally:
         book.close()
     end_with_reader()
@@ -109,10 +108,10 @@ def state(
     return Exit.OK
 
 
-def _unsure(message: str, code: int) -> CommandFailed:
+def _unsure(message: str) -> CommandFailed:
     """Ends with a code that is no other command's."""
     failed = CommandFailed(message)
-    failed.exit_code = code  # type: ignore[misc]  # click's own subclasses set it so, on the class
+    failed.exit_code = Exit.UNKNOWN  # type: ignore[misc]  # click's own subclasses set it so, on the class
     return failed
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from monkeytree.slurm.execution.between import StateCommand
+from monkeytree.cli.errors import Exit
+from monkeytree.slurm.execution.between import NOT_MOVED, UNSURE, StateCommand
 from monkeytree.slurm.execution.journal import Journal
 from monkeytree.slurm.execution.refusals import Stop
 
@@ -80,3 +81,7 @@ def test_it_is_told_where_the_job_is(tmp_path: Path) -> None:
     told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
     assert (told["MT_SOURCE"], told["MT_TARGET"], told["MT_PHASE"]) == ("n3", "n7", "started")
     assert (told["MT_NODES"], told["MT_ORDERS"]) == ("n[2-4]", '{"0": [0, 2, 1]}')
+
+
+def test_our_own_state_command_speaks_these_codes() -> None:
+    assert (NOT_MOVED, UNSURE) == (Exit.NOT_FINISHED, Exit.UNKNOWN)
