@@ -25,8 +25,8 @@ EXITS = {
     Exit.FAULTS: "`check`, `demo`: the plan has faults, listed; `drill`: differences to the unmigrated run",
     Exit.NOT_ISOLATED: "`validate`: some cross-rack flow is not isolated",
     Exit.NOT_FINISHED: (
-        "`validate --scenario`, `drill`, `slurm execute`: the run did not come to its end; `slurm state`: the "
-        "worker's state was not moved, it goes on at its source"
+        "`validate --scenario`, `drill`, `slurm execute`: the run did not come to its end; `slurm state`: "
+        "the worker's state was not moved, it goes on at its source"
     ),
     Exit.UNKNOWN: "`slurm state`: the agents could not be asked where the worker is",
 }
