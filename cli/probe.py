@@ -56,15 +56,14 @@ def send(
     """Send probes from SOURCE, an address of this host, to each TARGET; write which switch answered.
 
     A probe is a UDP packet to port 4791 from a port that a flow label reaches, whose TTL ends at the switch.
-    No privilege is needed (Linux).
+    No privilege is needed (Linux). Probes without an answer are sent twice more, unless none was answered.
 
     Exit code: 0 all were answered, 3 some were not, 2 bad input.
     """
     from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT
     from monkeytree.hash_offences import version_of
 
-    from .probing import Answer, ProbeFailed
-    from .probing import probe as send_probes
+    from .probing import Answer, ProbeFailed, probe_all
 
     for address in (source_address, *targets):
         if not version_of(address) or version_of(address) != version_of(source_address):
@@ -74,7 +73,7 @@ def send(
     try:
         for target in targets:
             ports = rng.sample(range(FIRST_PORT, LAST_PORT + 1), count) * repeat
-            answers += send_probes(
+            answers += probe_all(
                 source_address, target, ports, ttl=ttl, rate=rate, timeout_s=timeout_s, dscp=dscp
             )
     except ProbeFailed as error:

@@ -39,6 +39,31 @@ class ProbeFailed(Exception):
     """Probes cannot be sent at all; the message names the cause."""
 
 
+AGAIN = 2
+"""How often probes without an answer are sent again: switches limit ICMP, Linux to 1,000 a second."""
+
+
+def probe_all(
+    src: str, dst: str, ports: Sequence[int], *, ttl: int, rate: float, timeout_s: float, dscp: int = 0
+) -> list[Answer]:
+    """Send one probe a port; those without an answer :data:`AGAIN`, unless nothing answers at all.
+
+    Args and raises: see :func:`probe`.
+    """
+
+    def ask(some: Sequence[int]) -> list[Answer]:
+        return list(probe(src, dst, some, ttl=ttl, rate=rate, timeout_s=timeout_s, dscp=dscp))
+
+    answers = ask(ports)
+    for _ in range(AGAIN):
+        lost = [at for at, answer in enumerate(answers) if answer.hop is None]
+        if len(lost) in (0, len(ports)):
+            break
+        for at, answer in zip(lost, ask([ports[at] for at in lost]), strict=True):
+            answers[at] = answer
+    return answers
+
+
 def probe(
     src: str, dst: str, ports: Sequence[int], *, ttl: int, rate: float, timeout_s: float, dscp: int = 0
 ) -> Iterator[Answer]:
