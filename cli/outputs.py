@@ -18,9 +18,9 @@ class OutputFile(click.Path):
         super().__init__(dir_okay=False, writable=True, allow_dash=allow_dash, path_type=path_type)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As of :class:`click.Path`, which looks at the file only where it exists."""
+        """As of :class:`click.Path`, which looks at a file that exists; else at its folder."""
         found = super().convert(value, param, ctx)
-        if not (self.allow_dash and str(found) == "-"):
+        if not (self.allow_dash and str(found) == "-") and not os.path.exists(found):
             why = _why_not_in(Path(os.fsdecode(found)).parent)
             if why is not None:
                 self.fail(f"{str(found)!r} cannot be written: {why}", param, ctx)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 import orjson
 
-from .documents import end_with_reader
-from .errors import CommandFailed, Exit
+from .errors import Exit
 from .secret_files import read_secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -94,25 +94,18 @@ def state(
     book = Book(_finder(agents, server, server_token_file, cluster), read_secret(token_file))
     configure_logs("critical")  # what matters is said in words
     try:
-        how = StateMove(errand, book, _tell).run()
+        _say(sys.stdout, StateMove(errand, book, _tell).run())
+        return Exit.OK
     except NotMoved as error:
-        raise CommandFailed(f"({error.code}) {error}", Exit.NOT_FINISHED) from None
+        _say(sys.stderr, f"Error: ({error.code}) {error}")
+        return Exit.NOT_FINISHED
     except Unsure as error:
-        raise _unsure(f"({error.code}) {error}") from None
-    except Exception as error:
-        raise _unsure(f"(state_unknown) this is a bug: {type(error).__name__}: {error}") from error
+        _say(sys.stderr, f"Error: ({error.code}) {error}")
+    except Exception as error:  # noqa: BLE001  # the code tells Slurm's executor what it may undo
+        _say(sys.stderr, f"Error: (state_unknown) this is a bug: {type(error).__name__}: {error}")
     finally:
         book.close()
-    end_with_reader()
-    click.echo(how)
-    return Exit.OK
-
-
-def _unsure(message: str) -> CommandFailed:
-    """Ends with a code that is no other command's."""
-    failed = CommandFailed(message)
-    failed.exit_code = Exit.UNKNOWN  # type: ignore[misc]  # click's own subclasses set it so, on the class
-    return failed
+    return Exit.UNKNOWN
 
 
 def _finder(agents: str | None, server: str | None, token_file: Path | None, cluster: str | None) -> Any:
@@ -144,4 +137,12 @@ def _orders(text: str) -> Mapping[str, tuple[int, ...]]:
 
 
 def _tell(stage: str) -> None:
-    print(f"monkeytree slurm state: {stage}", file=sys.stderr, flush=True)
+    _say(sys.stderr, f"monkeytree slurm state: {stage}")
+
+
+def _say(stream: IO[str], words: str) -> None:
+    """Words may be lost to a full disk or a reader that left: the exit code must not be, nor the move."""
+    try:
+        print(words, file=stream, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what is still buffered

@@ -187,8 +187,8 @@ class Seen:
             number, status = self.last_attempt(errand.target, self.quick_s)
             if status is not None and status.state == "RELEASED":
                 return "target"
-            if number == 0:
-                return "unbegun"
+            if number == 0:  # or it was long ago: agents forget
+                return "target" if self._trains(errand.target) else "unbegun"
             return "target" if at_source is False and self._trains(errand.target) else ""
         except Trouble:
             return ""

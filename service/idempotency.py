@@ -10,7 +10,9 @@ import re
 from hashlib import sha256
 
 from flask import Flask, Response, g, request
+from sqlalchemy.exc import SQLAlchemyError
 
+from monkeytree.adapters.logs import logger
 from monkeytree.adapters.replays import Answer
 
 from .auth import token
@@ -20,6 +22,8 @@ from .problems import RequestRefused
 
 _KEY = re.compile("[!-~]{1,255}", re.ASCII)
 _KEPT_HEADERS = ("Content-Type", "Location", "Retry-After", "ETag")
+
+log = logger(__name__)
 
 
 class InvalidHeader(RequestRefused):
@@ -62,13 +66,20 @@ def _has_body() -> bool:
 
 
 def _keep(response: Response) -> Response:
+    """The answer goes out even where the store is away by now: what it tells of has been done."""
     key = g.pop("idempotency_key", None)
-    if key is None:
-        return response
+    if key is not None:
+        try:
+            _remember(key, response)
+        except SQLAlchemyError as error:  # until the key is stale, the same request is told that it runs
+            log.error("idempotency_not_kept", exc_info=error)
+    return response
+
+
+def _remember(key: str, response: Response) -> None:
     store, owner = the_desk().store, token().hash
     if response.status_code >= 500 or response.status_code == 429:
         store.release_key(owner, key)
     else:
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         store.keep_answer(owner, key, Answer(response.status_code, headers, response.get_data()))
-    return response

@@ -38,8 +38,8 @@ class Sender:
 
     def cut(self) -> None:
         """Read no more of it. An answer still goes out."""
-        with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RD)
+        with suppress(OSError):  # past SSLSocket, which would send that answer unencrypted then
+            socket.socket.shutdown(self._sock, socket.SHUT_RD)
 
 
 class Places:
@@ -77,11 +77,14 @@ class Places:
                 self._freed.notify()
 
     def _make_room(self) -> bool:
+        slow = [one for one in self._holders if one.age_s > self._grace_s and self._is_slow(one)]
+        if slow:  # whoever is cut waits for nothing any more, even if its body is never asked for
+            slowest = min(slow, key=lambda one: one.got / one.age_s)
+            slowest.cut()
+            self._holders.remove(slowest)
+            return True
         if self._waiting >= self._most:
             return False
-        slow = [one for one in self._holders if one.age_s > self._grace_s and self._is_slow(one)]
-        if slow:
-            min(slow, key=lambda one: one.got / one.age_s).cut()
         self._waiting += 1
         try:
             return self._freed.wait_for(lambda: len(self._holders) < self._most, self._wait_s)

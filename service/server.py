@@ -8,9 +8,11 @@ it gets a problem document, and its connection is cut. Of those who still send, 
 
 from __future__ import annotations
 
+import fcntl
 import http
 import socket
 import struct
+import termios
 import uuid
 from contextlib import suppress
 from functools import partial
@@ -168,9 +170,20 @@ def _drop(sock: socket.socket) -> None:
 
 
 def _is_there(req: Any, conn: TConn) -> bool:
-    """Whether reading the body will not wait: there is none, or it came along with the head."""
+    """Whether reading the body will not wait: there is none, or all of it has come."""
     length = getattr(req.body.reader, "length", None)
-    return length is not None and len(conn.parser.unreader.buf.getvalue()) >= length
+    if length is None:
+        return False
+    missing = length - len(conn.parser.unreader.buf.getvalue())
+    return missing <= 0 or (not conn.cfg.is_ssl and missing <= _come(conn.sock))
+
+
+def _come(sock: socket.socket) -> int:
+    """Bytes that the kernel holds for us."""
+    with suppress(OSError):
+        found: tuple[int] = struct.unpack("@i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))
+        return found[0]
+    return 0
 
 
 def _answer(exc: BaseException, theirs: bool, request_id: str) -> bytes:

@@ -106,7 +106,7 @@ def _read_stage(document: Any, index: int, family: int) -> tuple[HashStage, list
     stage = HashStageSchema.read(document, log, at)
     if not len(log):
         check_stage(stage, at, log, family)
-    if "dst_qp" in stage.fields:
+    if stage is not None and "dst_qp" in stage.fields:  # None: very much is wrong
         log.add((*at, "fields"), "must not hold the queue pair, which no flow has here", "dst_qp")
     return stage, [(offence.pointer, offence.message, offence.value) for offence in log.listed]
 

@@ -71,7 +71,7 @@ class Replays(Part):
         with self.writing() as connection:
             connection.execute(update(idempotency).where(mine).values(**values))
 
-    @again_in_any_case
+    @again
     def release_key(self, token: str, key: str) -> None:
         """Forget a key whose request gave no answer worth keeping; a retry then runs afresh."""
         mine = (idempotency.c.token == token) & (idempotency.c.key == key) & idempotency.c.status.is_(None)

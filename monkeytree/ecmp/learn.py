@@ -232,15 +232,15 @@ def _predicted(
             ports[uplinks[at]].append(FIRST_PORT + offset)
             if len(ports[uplinks[at]]) >= PORTS_KEPT:
                 short.remove(uplinks[at])
-    _complete(function, prefix, uplinks, ports)
+    _complete(function, prefix, uplinks, ports, first)
     return ports
 
 
 def _complete(
-    function: AffineFit, prefix: int, uplinks: Sequence[int], ports: Mapping[int, list[int]]
+    function: AffineFit, prefix: int, uplinks: Sequence[int], ports: Mapping[int, list[int]], first: int
 ) -> None:
     listed = AffineFit(PORT_BITS)
-    for port in (port for some in ports.values() for port in some):
+    for port in (port for some in ports.values() for port in some if port >= first):
         listed.add(port - FIRST_PORT, 0)
     for offset in BASIS:
         at = function.predict(prefix | offset)

@@ -170,6 +170,24 @@ def test_a_hash_over_labels_is_learned_and_known_of_every_port(fields: Any) -> N
     assert known.uplink(*PAIR, 4_000, range(8)) is None
 
 
+def test_a_table_knows_every_port_though_it_lists_the_first_one() -> None:
+    """Its label is out of line with the others', so it is none of the ports that determine the fit."""
+    stage = HashStage("crc32", LABELLED, seed=7)
+
+    def way(port: int) -> int:
+        return choose(stage, hash_value(stage, Packet(*PAIR, port)), 2)
+
+    for seed in range(30):
+        rng = random.Random(seed)
+        ports = [FIRST_PORT, *rng.sample(range(FIRST_PORT + 1, LAST_PORT + 1), 60)]
+        (learned,) = learn([Probe(*PAIR, port, way(port)) for port in ports], {PAIR: (0, 1)})
+        known, some = (
+            KnownWays(table_of([learned], "epoch")),
+            rng.sample(range(FIRST_PORT + 1, LAST_PORT), 50),
+        )
+        assert [known.uplink(*PAIR, port, (0, 1)) for port in some] == [way(port) for port in some], seed
+
+
 def test_a_fit_that_its_ports_contradict_is_not_believed() -> None:
     stage = HashStage("crc32", seed=5)
     sent = [

@@ -19,6 +19,13 @@ def read() -> Response:
     return Response(f"{len(request.stream.read())}")
 
 
+@application.post("/late")
+def ponder() -> Response:
+    """Read what came, after longer than a place is waited for."""
+    sleep(1.5)
+    return Response(f"{len(request.stream.read())}")
+
+
 @application.get("/slow")
 def think() -> Response:
     """Take longer than a client may take for its request."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any, NoReturn
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from monkeytree.adapters.store import Store
 from tests.integration.documents import snapshot
 from tests.integration.rig import Rig
 
@@ -65,6 +68,29 @@ def test_while_the_first_runs_the_second_waits_its_turn(
     )
     answer = api.post("/v1/snapshots", data=body, headers={**key, "Content-Type": "application/json"})
     assert (answer.status_code, answer.json["code"]) == (409, "idempotency_in_progress")
+
+
+def test_work_that_was_done_is_told_though_its_answer_cannot_be_kept(
+    api: Client, cluster: str, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is not done again by a retry: the key stays taken."""
+
+    def away(*_: Any) -> NoReturn:
+        raise OperationalError("UPDATE idempotency", {}, OSError("disk I/O error"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "keep_answer", away)
+        first = api.post("/v1/snapshots", json=snapshot(cluster), headers=key)
+    assert (first.status_code, "plan_id" in first.json) == (202, True)
+    again = api.post("/v1/snapshots", json=snapshot(cluster), headers=key)
+    assert (again.status_code, again.json["code"]) == (409, "idempotency_in_progress")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "release_key", away)
+        patch.setattr(Store, "submit", away)
+        failed = api.post(
+            "/v1/snapshots", json=snapshot(cluster), headers={"Idempotency-Key": uuid.uuid4().hex}
+        )
+    assert (failed.status_code, failed.json["code"]) == (503, "store_unavailable")
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 256, "a b", "schlüssel"])

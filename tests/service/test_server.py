@@ -153,6 +153,13 @@ def test_half_sent_requests_leave_threads_to_others(patient_port: int, sent: byt
     assert json.loads(body)["code"] == "server_busy"
 
 
+def test_bodies_that_have_come_need_no_place(patient_port: int) -> None:
+    """However long the application takes to ask for them: nobody waits for the client."""
+    body = HEAD.replace(b"/", b"/late", 1) + b"Content-Length: 20000\r\n\r\n" + bytes(20_000)
+    links = [dial(patient_port, body) for _ in range(THREADS)]
+    assert [rest(link).partition(b"\r\n\r\n")[2] for link in links] == [b"20000"] * THREADS
+
+
 def test_who_hardly_sends_makes_room(patient_port: int) -> None:
     halves = [dial(patient_port, HEAD + b"Content-Length: 9\r\n\r\nabc") for _ in range(5 * THREADS)]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -83,6 +84,8 @@ def test_a_state_moves_once(rig: Rig) -> None:
     assert known.state == "RELEASED"
     assert Seen(*errand(rig)).last_attempt("c")[0] == 1
     job.nodes[1] = "c"
+    forgotten = Seen(*errand(rig, name="mt:forgotten:0"))
+    assert forgotten.where() == "target", "agents forget old moves; the worker is there all the same"
     results = job.stop()
     assert results[1]["order"] == [1, 0]
     job.assert_unharmed(results)
@@ -123,22 +126,27 @@ def test_the_command(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "token").chmod(0o600)
     lines = [f"{node} {(rig.folder / node / 'url').read_text().strip()}" for node in ("a", "b", "c")]
 
-    def run(agents: str) -> subprocess.CompletedProcess[str]:
+    def run(agents: str, **output: Any) -> subprocess.CompletedProcess[str]:
         (tmp_path / "agents").write_text(agents)
         return subprocess.run(
             [
                 sys.executable, "-m", "monkeytree.cli", "slurm", "state", "--agents", "agents",
                 "--token-file", "token", "--patience", "2",
             ],
-            cwd=tmp_path, env={**os.environ, **TOLD}, capture_output=True, text=True, timeout=120,
-            check=False,
+            cwd=tmp_path, env={**os.environ, **TOLD}, text=True, timeout=120, check=False,
+            **(output or {"capture_output": True}),
         )  # fmt: skip
 
+    disk = os.open("/dev/full", os.O_WRONLY)
+    full = {"stdout": disk, "stderr": disk}  # a full disk takes the words, not the exit code
     failed = run("\n".join(lines[:2]))
     assert failed.returncode == 7
     assert "Error: (state_not_moved) agent_unreachable: the agent at node c" in failed.stderr
+    assert run("\n".join(lines[:2]), **full).returncode == 7
     moved = run("\n".join(lines))
     assert (moved.returncode, moved.stdout.startswith("the state has moved: ")) == (0, True), moved.stderr
+    assert run("\n".join(lines), **full).returncode == 0
+    os.close(disk)
 
 
 def test_the_service_tells_where_agents_are() -> None:

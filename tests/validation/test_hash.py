@@ -189,6 +189,10 @@ def test_a_scenario_is_routed_by_its_hashes() -> None:
             {"choices": [{"at": 2, "among": [3], "hash": {"algorithm": "md5"}}]},
             "/flows/0/hashed/choices/0/hash/algorithm",
         ),
+        (
+            {"choices": [{"at": 2, "among": [3], "hash": dict.fromkeys(map(str, range(1_100)), 0)}]},
+            "/flows/0/hashed/choices/0/hash/0",
+        ),
         ({"choices": []}, "/flows/0/hashed/choices"),
         ({"choices": [{"at": 2, "among": [5], "hash": {"algorithm": "crc32"}}]}, "/flows/0/hashed/choices"),
         ({"choices": [{"at": 2, "among": [0], "hash": {"algorithm": "crc32"}}]}, "/flows/0/hashed/choices"),
