@@ -19,6 +19,7 @@ from .parked import ParkedFile, Record, record_of
 
 _RETURN_EARLY = 0.8
 """Share of the pause after which a parked state that nobody fetched goes home."""
+_HEARD_S = 2.0
 _KEPT = ("phases", "figures", "bytes_sent", "wire_s")
 _SENT = ("SENDING", "VERIFIED", "DECIDED", "REFORMED", "RELEASED")
 
@@ -164,6 +165,13 @@ class ParkingMover(Mover):
         """The state cannot go home: the worker is lost, and that must be seen."""
         self.end_home()
         self.abort("standby_failed", f"the worker could not be started at home again: {why}")
+
+    def home_ended(self) -> None:
+        """The successor has left; what it said before may still come, by another thread."""
+        if self.arrived:
+            self.back_within(_HEARD_S)
+        else:
+            self.stranded("it ended")
 
     def settled(self, error: Mapping[str, str]) -> None:
         """The rank has reported here: its worker had not left, or has come home already."""

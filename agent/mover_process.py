@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from .channel import Channel, Closed, connect_local
 from .mover import Config
 
 _START_S = 20.0
+_KILLED_S = 5.0
 
 
 def start_mover(config: Config) -> subprocess.Popen[bytes]:
@@ -90,6 +92,14 @@ class MoverLink:
         except (OSError, ValueError):
             return None
         return words
+
+    def end(self) -> None:
+        """Kill one that we started and that does not answer: what comes after it must not meet it."""
+        if self.process is not None:
+            self.process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_KILLED_S)
+        self.close()
 
     def close(self) -> None:
         """Let it be."""

@@ -49,7 +49,7 @@ class SourceMover(ParkingMover):
         elif event.who == "standby":
             self.welcome_home(event)
         elif event.who == "exit" and self.returning and not self.final:
-            self.stranded("it ended")
+            self.home_ended()
         elif event.who == "work" and message is not None:
             self._work(message)
 
@@ -109,15 +109,19 @@ class SourceMover(ParkingMover):
         descriptor, self.descriptor = self.descriptor, self.descriptor if self.arena is None else None
         if descriptor is None or self.arena is None:
             return
-        self.calling = True
-        self.token = str(descriptor["token"])
+        try:
+            token = str(descriptor["token"])
+            address = (str(descriptor["host"]), int(descriptor["port"]))
+        except (KeyError, TypeError, ValueError) as error:  # it must cost a landing, not the parked state
+            self._peer_failed("peer_lost", f"no descriptor of a destination: {error!r}")
+            return
+        self.calling, self.token = True, token
         layout = self.arena.layout().document()
         again = self.config.resume  # it may have the state already
         self.progress.error = None
 
         def call() -> dict[str, Any]:
             limit = self.config.chunk_timeout_s
-            address = (str(descriptor["host"]), int(descriptor["port"]))
             connection = socket.create_connection(address, limit)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.peer = Channel(connection, limit)

@@ -233,7 +233,7 @@ class Moves(Resuming):
         if there:
             self._follow(move_id, link)
         else:
-            link.close()
+            link.end()
             with self.ledger.changed:
                 self._end(move_id, link.last_words())
 
@@ -290,7 +290,8 @@ class Moves(Resuming):
             return
         elif entry.status.state not in _LATE or worker is None:
             if entry.status.parked:
-                lost = error_of("parked_lost", "the parked state is gone: its host has restarted")
+                why = "the parked state is gone (its host has restarted), or no mover could take it up"
+                lost = error_of("parked_lost", why)
             self.ledger.change(move_id, state="ABORTED", error=lost, parked=False)
         if entry.status.final:
             self.sweep()

@@ -8,9 +8,10 @@ is synced before the worker hears that it may go, so a state without a record is
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
+import re
+import secrets
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -176,8 +177,20 @@ def boot() -> str:
 
 def folder_of(data: Path, memory: Path) -> Path:
     """Where the agent with that data folder keeps parked states: one folder an agent, below ``memory``."""
-    name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
-    return memory / f"monkeytree-{os.getuid()}-{name}"
+    return memory / f"monkeytree-{os.getuid()}-{_name_of(data)}"
+
+
+def _name_of(data: Path) -> str:
+    """Drawn once: agents in containers that share /dev/shm may call their folders alike, and sweep theirs."""
+    file = data / "memory"
+    with contextlib.suppress(OSError, ValueError):
+        if re.fullmatch("[0-9a-f]{16}", name := file.read_text("ascii").strip()):
+            return name
+    name = secrets.token_hex(8)
+    fresh = file.with_suffix(".new")
+    fresh.write_text(name + "\n", "ascii")
+    fresh.replace(file)
+    return name
 
 
 def sweep(folder: Path, kept: Collection[Path]) -> None:

@@ -15,11 +15,13 @@ from .logs import logger
 from .mover import Config
 from .mover_process import MoverLink, start_mover
 from .options import Options
-from .parked import folder_of, sweep
+from .parked import age, folder_of, sweep
 from .registry import Registry
 
 _MOST_MOVERS = 8
-"""Movers that are started for one parked state: those that die at once die of it."""
+"""Movers that are started for one parked state, or more while its job has patience."""
+_REST_S, _LONGEST_REST_S = 0.25, 5.0
+"""Before the second of them, and before any."""
 
 log = logger(__name__)
 
@@ -54,11 +56,15 @@ class Resuming:
         if entry.request.role != "source" or not entry.request.staged or move_id in self._coming:
             return move_id in self._coming
         config = replace(self._config(move_id, entry.request), resume=True)
-        if config.parked_file.read() is None or self._resumed.get(move_id, 0) >= _MOST_MOVERS:
+        record, times = config.parked_file.read(), self._resumed.get(move_id, 0)
+        if record is None:
             return False
-        self._resumed[move_id] = self._resumed.get(move_id, 0) + 1
+        # A node that can start nothing for a while must not cost the only copy of the state.
+        if times >= _MOST_MOVERS and age(record) > entry.request.deadlines.pause_s:
+            return False
+        self._resumed[move_id] = times + 1
         self._coming.add(move_id)
-        wait_s = 0.25 * (self._resumed[move_id] - 1)
+        wait_s = min(_REST_S * times, _LONGEST_REST_S)
         threading.Thread(target=self._take_up, args=(move_id, config, wait_s), daemon=True).start()
         return True
 
@@ -83,6 +89,7 @@ class Resuming:
         if there:
             self._follow(move_id, link)
         else:
+            link.end()
             with self.ledger.changed:
                 self._end(move_id, None)
 

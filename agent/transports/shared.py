@@ -7,6 +7,7 @@ takes one copy, and the source's core hashes a piece while its cache still holds
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import socket
@@ -35,7 +36,8 @@ def give(connection: socket.socket, fd: int) -> None:
 
 
 def take(connection: socket.socket, nbytes: int) -> memoryview:
-    """The arena that :meth:`give` handed over, mapped; empty where there is none, or it is too small.
+    """The arena that :meth:`give` handed over, mapped; empty where there is none, or it is too small, or may
+    become so: a file that shrinks under a mapping kills who writes there (SIGBUS).
 
     All pages are mapped at once: one by one, as they are written, they would cost 0.3 s per GB of the pause.
 
@@ -46,10 +48,17 @@ def take(connection: socket.socket, nbytes: int) -> memoryview:
     try:
         if said == b"":
             raise ConnectionResetError("closed")
-        if not fds or nbytes == 0 or os.fstat(fds[0]).st_size < nbytes:
+        if not fds or nbytes == 0 or os.fstat(fds[0]).st_size < nbytes or not _keeps_its_size(fds[0]):
             return memoryview(b"")
         return memoryview(mmap.mmap(fds[0], nbytes, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
     finally:
         for fd in fds:
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+
+def _keeps_its_size(fd: int) -> bool:
+    try:
+        return bool(fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)
+    except OSError:  # no memfd
+        return False

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import queue
 import socket
 import struct
@@ -26,6 +27,7 @@ from typing import Any, ClassVar
 
 import xxhash
 
+from ..channel import peer_of
 from ..faults import Faults
 from . import shared
 from .transport import (
@@ -286,11 +288,15 @@ class StreamTransport:
     def _dial(self, peer: dict[str, Any], limit_s: float) -> socket.socket:
         connection: socket.socket | None = None
         if peer.get("boot") and peer["boot"] == _boot_id():
+            local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             with contextlib.suppress(OSError):  # another network namespace: by TCP
-                local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 local.settimeout(limit_s)
                 local.connect(_local_name(self._options.token))
-                connection = local
+                # Anybody may take the name of a destination that has gone: /proc/net/unix tells it.
+                if peer_of(local)[1] in (os.getuid(), 0):
+                    connection = local
+            if connection is None:
+                local.close()
         if connection is None:
             connection = socket.create_connection((str(peer["host"]), int(peer["port"])), limit_s)
         connection.sendall(_proof(self._options.token))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from monkeytree.agent.arena import Arena
 from monkeytree.agent.transfer import CorruptChunk, receive, send
+from monkeytree.agent.transports import shared, stream
 from monkeytree.agent.transports.stream import StreamTransport
 from monkeytree.agent.transports.transport import TransportClosed, TransportOptions, TransportRefused
 
@@ -106,3 +108,41 @@ def test_who_says_nothing_of_an_arena_is_given_up() -> None:
         source.connect(target.describe(), 0.2)  # the target does not accept
     source.close()
     target.close()
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_memory_that_could_shrink_is_not_written_into(sealed: bool) -> None:
+    """A mapping of a file that has shrunk kills the process (SIGBUS): the bytes take the socket then."""
+    file = os.memfd_create("state", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, 8192)
+    if sealed:
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        shared.give(ours, file)
+        assert len(shared.take(theirs, 8192)) == (8192 if sealed else 0)
+        shared.give(ours, file)
+        assert len(shared.take(theirs, 8193)) == 0
+    os.close(file)
+
+
+def test_nothing_is_sent_to_another_user_who_has_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source tells neither the proof nor the state to whoever listens in the destination's place."""
+    name = b"\0monkeytree-test-" + os.urandom(8).hex().encode()
+    monkeypatch.setattr(stream, "_local_name", lambda _: name)
+    monkeypatch.setattr(stream, "peer_of", lambda _: (1, os.getuid() + 1))
+    source, target = pair()
+    source.register(memoryview(bytearray(b"state")))
+    port = json.loads(target.describe())["port"]
+    described = json.dumps({"host": "127.0.0.1", "port": port, "boot": stream._boot_id()}).encode()
+    target.close()
+    with socket.socket(socket.AF_UNIX) as squatter:
+        squatter.bind(name)
+        squatter.listen()
+        with pytest.raises(TransportClosed, match="refused"):
+            source.connect(described)
+        caller = squatter.accept()[0]
+        caller.settimeout(5.0)
+        assert caller.recv(64) == b""
+        caller.close()
+    source.close()
