@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from enum import IntEnum
 
 import click
@@ -41,31 +42,46 @@ def exit_code(error: type[MonkeyTreeError]) -> int:
 
 
 def report(error: BaseException) -> int:
-    """Tell the user about ``error`` on standard error, in words; return the exit code."""
+    """Tell the user about ``error`` on standard error, in words; return the exit code.
+
+    Programs read the code: it is the same where the words cannot be written (a full disk).
+    """
+    with suppress(OSError):
+        _tell(error)
+        sys.stderr.flush()
+    return _code_of(error)
+
+
+def _code_of(error: BaseException) -> int:
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    if isinstance(error, InvalidDocument | OSError):
+        return Exit.BAD_INPUT
+    return exit_code(type(error)) if isinstance(error, MonkeyTreeError) else Exit.INTERNAL
+
+
+def _tell(error: BaseException) -> None:
     if isinstance(error, click.ClickException):
         error.show()
-        return error.exit_code
-    if isinstance(error, InvalidDocument):
-        return _report_offences(error)
-    if isinstance(error, MonkeyTreeError):
+    elif isinstance(error, InvalidDocument):
+        _tell_offences(error)
+    elif isinstance(error, MonkeyTreeError):
         print(f"Error ({error.code}): {error}", file=sys.stderr)
-        return exit_code(type(error))
-    if isinstance(error, OSError):
+    elif isinstance(error, OSError):
         what = "standard input or output" if error.filename is None else os.fsdecode(error.filename)
         print(f"Error: cannot use {what}: {error.strerror or error}", file=sys.stderr)
-        return Exit.BAD_INPUT
-    if os.environ.get("MONKEYTREE_DEBUG"):
-        traceback.print_exception(error)
-    print(
-        f"Internal error: {type(error).__name__}: {error}\n"
-        "This is a bug: please report it (CONTRIBUTING.md says where) with the input and what the same "
-        "command prints under MONKEYTREE_DEBUG=1.",
-        file=sys.stderr,
-    )
-    return Exit.INTERNAL
+    else:
+        if os.environ.get("MONKEYTREE_DEBUG"):
+            traceback.print_exception(error)
+        print(
+            f"Internal error: {type(error).__name__}: {error}\n"
+            "This is a bug: please report it (CONTRIBUTING.md says where) with the input and what the same "
+            "command prints under MONKEYTREE_DEBUG=1.",
+            file=sys.stderr,
+        )
 
 
-def _report_offences(error: InvalidDocument) -> int:
+def _tell_offences(error: InvalidDocument) -> None:
     count = len(error.offences)
     print(
         f"Error ({error.code}): the {error.noun} has {count} offence{'s' if count > 1 else ''}:",
@@ -74,4 +90,3 @@ def _report_offences(error: InvalidDocument) -> int:
     for offence in error.offences:
         where = offence.pointer or "(the whole document)"
         print(f"  {where}: {offence.message}, got {offence.value!r}", file=sys.stderr)
-    return Exit.BAD_INPUT

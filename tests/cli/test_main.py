@@ -54,6 +54,16 @@ def test_a_bug_shows_its_traceback_when_asked(
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["fly"], ["plan", "nowhere.json"], ["check", "/dev/null", "/dev/null"]]
+)
+def test_the_code_is_the_same_where_words_cannot_be_written(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "monkeytree.cli", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stderr=full, stdout=subprocess.DEVNULL, cwd=tmp_path, timeout=120)
+    assert done.returncode == monkeytree(*arguments).returncode == 2
+
+
 def test_ours_or_theirs(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(SolverFailed("cbc: segmentation fault")) == Exit.INTERNAL
     assert report(UnknownSolver("no solver 'x'")) == Exit.BAD_INPUT
