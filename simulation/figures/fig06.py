@@ -16,8 +16,6 @@ SYSTEMS = tuple(published("fig06")["systems"])
 LOADS = (0.7, 0.8, 0.9, 1.0)
 FIRST = 600
 """Jobs of the trace that their simulator was given, compressed 20 times."""
-FILLING = 200
-"""Jobs until a cluster of 1,024 GPUs that starts empty is full."""
 CORE_SYSTEMS = ("ecmp", "crux", "sglb", "perfect", "monkeytree")
 MEASURES: tuple[tuple[str, Measure, float | None], ...] = (
     ("mean", mean, 0.05),
@@ -50,18 +48,15 @@ def setups(sample: Sample) -> list[Setup]:
 
 
 def rows(sample: Sample, find: Find) -> list[Row]:
-    """Mean, p90 and p99 of every point; then mean and p99 without the jobs that fill the empty cluster."""
-    table, filled = [], []
+    """Mean, p90 and p99 of every point; then those of a trace that their simulator was given too."""
+    table = []
     for system, by_load in published("fig06")["systems"].items():
         for load in LOADS:
             runs = found(point(system, load, sample), find)
             where = (NAMES[system], f"{load:.1f}")
             for (name, measure, within), value in zip(MEASURES, by_load[f"{load:.1f}"], strict=True):
                 table.append(Row(where, name, pooled(runs, measure), value, within))
-                if runs and within is not None and min(len(run.slowdowns) for run in runs) > FILLING:
-                    later = [replace(run, slowdowns=run.slowdowns[FILLING:]) for run in runs]
-                    filled.append(Row((where[0], f"{load:.1f}, filled"), name, pooled(later, measure), value))
-    return table + filled + same_trace(sample, find)
+    return table + same_trace(sample, find)
 
 
 def same_trace(sample: Sample, find: Find) -> list[Row]:
@@ -105,15 +100,13 @@ FIGURE = Figure(
     columns=("system", "load"),
     samples={
         "quick": Sample(1, 150, 20),
-        "stated": Sample(3, 1000, 10, whole=("monkeytree",)),
+        "stated": Sample(3, 2400, 10, whole=("monkeytree",)),
         "paper": Sample(5, 2400),
     },
     setups=setups,
     rows=rows,
     draw=draw,
     remarks=(
-        "Rows marked *filled* leave out the first "
-        f"{FILLING} jobs, which find an empty cluster: a fifth of our jobs, a twelfth of the paper's 2,400. "
         f"Rows marked *same trace* are the first {FIRST} jobs of the first seed, and the authors' simulator "
         "on the same jobs, compressed 20 times.",
     ),
