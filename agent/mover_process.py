@@ -16,7 +16,7 @@ from typing import Any
 from .channel import Channel, Closed, connect_local
 from .mover import Config
 
-_START_S = 20.0
+_START_S = 60.0
 _KILLED_S = 5.0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from time import time
+from time import monotonic, sleep, time
 from typing import Any
 
 import orjson
@@ -40,11 +40,13 @@ from monkeytree.wire.snapshot import parse_snapshot
 from .conducting import Conductor
 from .insisting import Patience, never
 from .outcomes import Outcome
-from .roster import Roster
+from .roster import BETWEEN_S, Roster
 from .routing import put_routes
 from .station import Station, internal
 
 log = logger(__name__)
+SETTLE_S = 20.0
+"""How long agents may tell of a worker that has died, after a move of its failed."""
 
 
 class Stop(Exception):
@@ -245,15 +247,21 @@ class Run:
     ) -> None:
         """Stop unless the cluster is as it should be before ``fresh`` units begin.
 
-        Agents that do not answer are waited for until ``cancelled``.
+        Agents that do not answer are waited for until ``cancelled``. After a move that failed they are asked
+        again for a moment: an agent may still tell of a worker that has just died there.
         """
         now = tuple(steps.values())
         self._check_snapshot(now)
         jobs = {job for unit in fresh for job in unit.jobs}
         targets = [steps[number].target or "" for unit in fresh for number in unit.moves]
         moving = {(step.job, step.group, step.rank or 0) for step in now if step.state == "running"}
+        places = placement(self.planned, now)
+        patience = monotonic() + (SETTLE_S if any(step.state == "failed" for step in now) else 0.0)
         try:
-            found = self.roster.look(placement(self.planned, now), jobs, targets, moving, cancelled)
+            while found := self.roster.look(places, jobs, targets, moving, cancelled):
+                if monotonic() > patience or cancelled():
+                    break
+                sleep(BETWEEN_S)
         except MonkeyTreeError:
             self._stop_if(cancelled)
             raise
