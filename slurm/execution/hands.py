@@ -21,6 +21,12 @@ BETWEEN_SIZES_S = 1.0
 
 Of two in one second it keeps one, and now and then closes that: a running job then looks ended to sacct.
 """
+RESTART_REST_S = 3.0
+"""A node refuses a job's credential that is not of a later whole second than the end of its last run there.
+
+slurmctld then takes the job for one that cannot be started, and ends it. Slurm itself lets two minutes pass
+after a requeue. One second is for the rounding, two for clocks of nodes and controller that differ.
+"""
 
 
 @dataclass
@@ -37,6 +43,11 @@ class Hands:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _resized: dict[int, float] = field(default_factory=dict)
+    _ended: dict[int, float] = field(default_factory=dict)
+
+    def rest(self, job: int) -> float:
+        """Seconds until ``job``, which has no process any more, may be started anew."""
+        return max(0.0, self._ended.setdefault(job, self.clock()) + RESTART_REST_S - self.clock())
 
     def _resize(self, job: int, *update: str) -> None:
         """Run an update that changes the nodes of ``job``, in another second than the one before."""
@@ -109,6 +120,7 @@ class Hands:
 
     def requeue_and_hold(self, job: int) -> None:
         """End all processes of a job and put it back, held."""
+        self._ended.pop(job, None)
         self.client.run("scontrol", "requeuehold", str(job))
 
     def place(self, job: int, nodes: Iterable[str], reservation: str) -> None:
@@ -126,7 +138,7 @@ class Hands:
         self.client.run("scontrol", "release", str(job))
 
     def start_now(self, job: int) -> None:
-        """Spare a requeued job the two minutes that Slurm makes it wait."""
+        """Spare a requeued job the two minutes that Slurm makes it wait; not before its :meth:`rest`."""
         self.client.run("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def leave_reservation(self, job: int) -> None:

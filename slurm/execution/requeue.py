@@ -37,7 +37,8 @@ class RequeuedJob:
     def _now(self, truth: Truth) -> SlurmJob:
         now = truth.jobs.get(self.job.job_id)
         if now is None:
-            raise Stop("job_ended", self.what)
+            since = f", since it was requeued (sacct -D -j {self.job.job_id})" if self._has("holding") else ""
+            raise Stop("job_ended", self.what + since)
         return now
 
     def hold(self) -> Progress:
@@ -54,6 +55,7 @@ class RequeuedJob:
             if not is_held(now):
                 context.client.run("scontrol", "hold", str(now.job_id))
                 return "again"
+            context.hands.rest(now.job_id)  # it begins here
             for move in self.job.moves:
                 context.between(move, "held")
             self._write("held")
@@ -96,6 +98,8 @@ class RequeuedJob:
             if not all(truth.unsettled(node) for node in down):
                 raise Stop("node_down", what)
             return self.waiting.for_("node_down", context.limits.settle_s, what)
+        if context.hands.rest(now.job_id):
+            return "wait"
         told = frozenset(now.required) == final and now.reservation == self.reservation
         if told and not is_held(now):
             if now.reason == "BeginTime":
@@ -148,6 +152,7 @@ class RequeuedJob:
             context.hands.leave_reservation(now.job_id)
         if not now.pending:
             return ""
+        context.hands.sleep(context.hands.rest(now.job_id))
         before = context.journal.last("holding", job=self.job.job_id) or {}
         context.hands.place(now.job_id, before.get("required", ()), "")
         context.hands.release(now.job_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 
 from monkeytree.slurm.hostlist import expand
@@ -152,6 +153,14 @@ def test_requeue(lab: Lab, tmp_path: Path) -> None:
     assert complies(lab)
     assert eventually(lambda: [state for state, _ in history(lab, job)] == ["REQUEUED", "RUNNING"])
     assert all(len(nodes) == 7 for _, nodes in history(lab, job))
+    assert rests(lab, job) >= 2, "in the second of its end a node refuses it, and Slurm ends the job"
+
+
+def rests(lab: Lab, job: int) -> float:
+    """Seconds between the end of a job's first run and the start of its second, as slurmdbd has them."""
+    told = lab.client.run("sacct", "-X", "-D", "-n", "-P", "-j", str(job), "-o", "Start,End").splitlines()
+    (_, ended), (started, _) = (line.split("|") for line in told)
+    return (datetime.fromisoformat(started) - datetime.fromisoformat(ended)).total_seconds()
 
 
 def test_gpus(gpus: Lab, tmp_path: Path) -> None:
