@@ -8,8 +8,10 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "shim.h"
 
@@ -49,13 +51,16 @@ static int ends(const struct mt_qp *qp, const struct mt_qp_attr *attr, mt_gid *s
            ((query_gid *)real_query_gid)(qp->context, to->port_num, to->grh.sgid_index, source) == 0;
 }
 
-/* ibv_modify_qp of IBVERBS_1.1. The caller's attributes are never written to. */
+/* ibv_modify_qp of IBVERBS_1.1. The caller's attributes are never written to, and errno is as without us. */
 static int label_and_modify(struct mt_qp *qp, struct mt_qp_attr *attr, int mask) {
     modify_qp *modify = (modify_qp *)real_modify_qp;
     struct mt_record record = {.what = "set"};
-    if (!takes_address(qp, attr, mask) || !mt_table_in_force()) return modify(qp, attr, mask);
-    if (!ends(qp, attr, &record.source, &record.target)) return modify(qp, attr, mask);
-    if (!mt_next_port(&record.source, &record.target, &record.choice)) return modify(qp, attr, mask);
+    int kept = errno;
+    int named = takes_address(qp, attr, mask) && mt_table_in_force() &&
+                ends(qp, attr, &record.source, &record.target) &&
+                mt_next_port(&record.source, &record.target, &record.choice);
+    errno = kept;
+    if (!named) return modify(qp, attr, mask);
 
     struct mt_qp_attr labelled = *attr;
     int own = attr->ah_attr.grh.flow_label != 0 && !override_labels;
@@ -67,9 +72,12 @@ static int label_and_modify(struct mt_qp *qp, struct mt_qp_attr *attr, int mask)
     int result = record.result = modify(qp, own ? attr : &labelled, mask);
     if (result != 0 && !own) {
         record.what = "refused"; /* a device that takes no label: the job matters more */
+        errno = kept;
         result = modify(qp, attr, mask);
     }
+    kept = errno;
     mt_log(&record);
+    errno = kept;
     return result;
 }
 
@@ -86,7 +94,9 @@ static void copy_objects(void) {
 
 static void **list_and_copy(int *count) {
     void **devices = ((get_device_list *)real_get_device_list)(count);
+    int kept = errno; /* says why there are none */
     copy_objects();
+    errno = kept;
     return devices;
 }
 
@@ -109,11 +119,21 @@ static void *intercept(const struct mt_symbol *symbol, void *real, int on) {
     return real;
 }
 
+static const char *const off_words[] = {"off", "0", "no", "false", NULL};
+static const char *const on_words[] = {"on", "1", "yes", "true", NULL};
+
+static int is_one_of(const char *text, const char *const *words) {
+    while (text && *words && strcasecmp(text, *words)) words++;
+    return text && *words;
+}
+
 __attribute__((constructor)) static void bind_all(void) {
     const char *mode = secure_getenv("MONKEYTREE_VERBS_SHIM");
-    int on = !mode || strcmp(mode, "off") != 0;
+    int on = !is_one_of(mode, off_words);
     unsigned missing = 0;
-    override_labels = mode && strcmp(mode, "override") == 0;
+    override_labels = mode && strcasecmp(mode, "override") == 0;
+    if (on && mode && *mode && !override_labels && !is_one_of(mode, on_words))
+        mt_warn("MONKEYTREE_VERBS_SHIM is \"%s\", neither off nor override: taken for on", mode);
     real_library = mt_open_real();
     for (unsigned i = 0; i < mt_symbol_count; i++) {
         const struct mt_symbol *symbol = mt_symbols + i;
@@ -126,4 +146,5 @@ __attribute__((constructor)) static void bind_all(void) {
     else if (missing)
         mt_warn("the real libibverbs lacks %u symbols that this was built with: build it here", missing);
     if (real_library) copy_objects();
+    dlerror(); /* what we did not find is not the caller's to hear of */
 }

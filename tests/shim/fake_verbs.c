@@ -102,7 +102,8 @@ int fake_modify_qp(struct mt_qp *qp, struct mt_qp_attr *attr, int mask) {
     memcpy(bytes + sizeof mask, attr, sizeof *attr);
     record(qp->qp_num, "ibv_modify_qp", bytes, sizeof bytes);
     const char *refuse = getenv("FAKE_VERBS_REFUSE_LABELS");
-    return refuse && (mask & MT_QP_AV) && attr->ah_attr.grh.flow_label ? EINVAL : 0;
+    if (!refuse || !(mask & MT_QP_AV) || !attr->ah_attr.grh.flow_label) return 0;
+    return errno = EINVAL;
 }
 
 int fake_query_qp(struct mt_qp *qp, struct mt_qp_attr *attr, int mask, void *init) {

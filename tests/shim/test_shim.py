@@ -143,11 +143,18 @@ def test_a_label_that_a_program_gives_is_replaced_only_where_asked(bench: Bench)
     assert set(labels(run).values()) == {label_of_port(49152), label_of_port(65535)}
 
 
-def test_it_is_off_by_its_variable(bench: Bench) -> None:
+@pytest.mark.parametrize("word", ["off", "OFF", "0", "false"])
+def test_it_is_off_by_its_variable(bench: Bench, word: str) -> None:
     arguments = ("connect", "2", "4", "1", "plain")
-    run = bench.run(*arguments, table=TABLE, env={"MONKEYTREE_VERBS_SHIM": "off"})
+    run = bench.run(*arguments, table=TABLE, env={"MONKEYTREE_VERBS_SHIM": word})
     assert same_calls(run, bench.run(*arguments, shim=False))
-    assert not run.log
+    assert (run.log, run.errors) == ((), "")
+
+
+@pytest.mark.parametrize(("word", "told"), [("on", False), ("", False), ("offf", True)])
+def test_a_word_that_it_does_not_know_is_told(bench: Bench, word: str, told: bool) -> None:
+    run = bench.run("connect", "1", "2", "1", "plain", table=TABLE, env={"MONKEYTREE_VERBS_SHIM": word})
+    assert (len(run.log), '"offf"' in run.errors) == (2, told)
 
 
 def test_it_does_nothing_when_the_agent_is_gone(bench: Bench) -> None:
@@ -187,6 +194,18 @@ def test_a_device_that_takes_no_label_gets_the_call_as_it_was(bench: Bench) -> N
     assert run.output == "0 failures\n"
     assert set(labels(run).values()) == {0}
     assert [(row["what"], row["result"]) for row in run.log] == [("refused", 22)] * 2
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_log_that_cannot_be_written_stops_nothing_and_leaves_errno_alone(
+    bench: Bench, refused: bool
+) -> None:
+    """The program counts a failure where a call that succeeds has changed errno."""
+    env = {"MONKEYTREE_VERBS_LOG": str(bench.root / "no" / "such" / "folder")}
+    env |= {"FAKE_VERBS_REFUSE_LABELS": "1"} if refused else {}
+    run = bench.run("connect", "2", "4", "1", "plain", table=TABLE, env=env)
+    assert (run.output, run.errors) == ("0 failures\n", "")
+    assert any(labels(run).values()) != refused
 
 
 def test_calls_with_more_arguments_than_registers_arrive_whole(bench: Bench) -> None:
