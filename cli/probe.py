@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from monkeytree.snapshot import Snapshot
 
 WRITTEN = OutputFile()
+_CORE_TTL = 3
+"""Links up to a core, the least TTL that reaches one."""
 
 
 @click.group()
@@ -61,12 +64,14 @@ def send(
     Exit code: 0 all were answered, 3 some were not, 2 bad input.
     """
     from monkeytree.ecmp.label import FIRST_PORT, LAST_PORT
-    from monkeytree.hash_offences import version_of
+    from monkeytree.hash_offences import ADDRESS_MESSAGE, version_of
 
     from .probing import Answer, ProbeFailed, probe_all
 
     for address in (source_address, *targets):
-        if not version_of(address) or version_of(address) != version_of(source_address):
+        if not version_of(address):
+            raise CommandFailed(f"{address!r} {ADDRESS_MESSAGE}")
+        if version_of(address) != version_of(source_address):
             raise CommandFailed(f"{address!r} is no IP address of the family of {source_address!r}")
     rng = random.Random(seed)
     answers: list[Answer] = []
@@ -95,12 +100,18 @@ def send(
     help="JSON: address of a switch to the number of the uplink that leads there (spine, or core).",
 )  # fmt: skip
 @click.option("--table", type=DOCUMENT, metavar="FILE", help="The table before, to be brought up to date.")
+@click.option(
+    "--unprobed", is_flag=True,
+    help="Also pairs of these sources and targets without probes, where a fit of their leaf predicts them.",
+)  # fmt: skip
 @click.option("--output", type=WRITTEN, default="-", metavar="FILE")
-def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None, output: str) -> int:
+def learn(
+    snapshot: str, results: tuple[str, ...], hops: str, table: str | None, unprobed: bool, output: str
+) -> int:
     """Learn from the RESULTS of `probe send`, for the fabric of SNAPSHOT: write `fabric.hash`.
 
-    Exit code: 0 a port is known for every uplink of every pair, 3 not for all (told on standard error),
-    2 bad input.
+    Exit code: 0 a port is known for every uplink of every pair written, 3 not for all (told on standard
+    error), 2 bad input.
     """
     from monkeytree.ecmp.epoch import topology_epoch
     from monkeytree.ecmp.learn import learn as learn_from
@@ -110,13 +121,13 @@ def learn(snapshot: str, results: tuple[str, ...], hops: str, table: str | None,
     fabric = monkeytree.load_snapshot(source(snapshot))
     before = None if table is None else _table(_json(table))
     uplinks, leaves = _pairs(fabric)
-    probes = list(_probes(results, _uplinks_by_hop(hops)))
+    probes = list(_probes(results, _uplinks_by_hop(hops), fabric))
     if not probes:
         raise CommandFailed("no probe was answered: there is nothing to learn from")
-    strangers = sorted({end for p in probes for end in (p.src, p.dst)} - _addresses(fabric).keys())
-    if strangers:
-        raise CommandFailed(f"{strangers[0]} is an address of no node of the snapshot")
     asked = {(p.src, p.dst) for p in probes}
+    if unprobed:
+        ends = product({p.src for p in probes}, {p.dst for p in probes})
+        asked |= {(src, dst) for src, dst in ends if _is_sent(leaves[src], leaves[dst])}
     learned = learn_from(probes, {pair: uplinks(pair) for pair in asked}, leaves)
     made = FabricHash(learned=table_of(learned, topology_epoch(fabric), before))
     code = _tell(learned)
@@ -172,13 +183,21 @@ def _pairs(snapshot: Snapshot) -> tuple[Any, Mapping[str, str]]:
     return uplinks, {address: f"{rack}/{rail}" for address, (rack, rail) in places.items()}
 
 
-def _probes(results: Iterable[str], uplink_of: Mapping[str, int]) -> Iterable[Probe]:
+def _is_sent(source: str, target: str) -> bool:
+    """Whether flows go from one leaf, "RACK/RAIL", to another: between racks, on one rail."""
+    (rack, _, rail), (there, _, rail_there) = source.rpartition("/"), target.rpartition("/")
+    return rack != there and rail == rail_there
+
+
+def _probes(results: Iterable[str], uplink_of: Mapping[str, int], snapshot: Snapshot) -> Iterable[Probe]:
     from monkeytree.ecmp.learn import Probe
 
+    places, pods = _addresses(snapshot), {rack.id: rack.pod for rack in snapshot.racks}
     for name in results:
-        rows = _json(name).get("probes")
-        if not isinstance(rows, list):
-            raise CommandFailed(f"{name}: is no result of `probe send`: it lists no probes")
+        document = _json(name)
+        rows, ttl = document.get("probes"), document.get("ttl")
+        if document.get("format", 1) != 1 or not isinstance(rows, list):
+            raise CommandFailed(f"{name}: is no result of `probe send` (format 1): it lists no probes")
         for row in rows:
             if not _is_probe(row):
                 raise CommandFailed(f"{name}: {show(row)!r} is no probe as `probe send` writes it")
@@ -186,7 +205,20 @@ def _probes(results: Iterable[str], uplink_of: Mapping[str, int]) -> Iterable[Pr
                 continue
             if row["hop"] not in uplink_of:
                 raise CommandFailed(f"{name}: switch {row['hop']} answered, which --hops does not name")
+            racks = _rack_of(row["src"], places), _rack_of(row["dst"], places)
+            if racks[0] == racks[1]:
+                why = f"are both in rack {racks[0]!r}: no uplink is chosen between them"
+                raise CommandFailed(f"{name}: {row['src']} and {row['dst']} {why}")
+            if type(ttl) is int and ttl < _CORE_TTL and pods[racks[0]] != pods[racks[1]]:
+                why = f"are in two pods, and a TTL of {ttl} ends before the cores: send these with --ttl 3"
+                raise CommandFailed(f"{name}: {row['src']} and {row['dst']} {why}")
             yield Probe(row["src"], row["dst"], row["port"], uplink_of[row["hop"]])
+
+
+def _rack_of(address: str, places: Mapping[str, tuple[str, int]]) -> str:
+    if address not in places:
+        raise CommandFailed(f"{address} is an address of no node of the snapshot")
+    return places[address][0]
 
 
 def _is_probe(row: Any) -> bool:
@@ -204,7 +236,9 @@ def _table(document: Any) -> Any:
     log = OffenceLog()
     read = FabricHashSchema.read(document, log, ())
     if log.listed or read.learned is None:
-        raise CommandFailed("--table: is no learned fabric.hash as this command writes it")
+        wrong = next(iter(log.listed), None)
+        why = f": {wrong.pointer} {wrong.message}, got {wrong.value!r}" if wrong else ""
+        raise CommandFailed(f"--table: is no learned fabric.hash as this command writes it{why}")
     return read.learned
 
 

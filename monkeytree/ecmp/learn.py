@@ -3,7 +3,8 @@
 The base is what was seen: a port led there, so it leads there, until the topology changes. An affine fit
 saves probes, and is used only after it has predicted probes it was not given: a hash that is nothing of
 the kind passes that by chance once in a million. It is tried for each pair by itself and, over addresses
-and port together, for all pairs of one leaf: then pairs are predicted that were never probed.
+and port together, for all pairs of one leaf: then pairs are predicted that were never probed, where enough
+pairs followed from others.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ class Learned:
 
 def held_out_needed(uplinks: int) -> int:
     """Probes a fit must predict; each is right by chance once in ``uplinks``."""
-    return max(LEAST_HELD_OUT, ceil(log(1 / WRONG_FIT) / log(max(2, uplinks))))
+    return max(LEAST_HELD_OUT, _enough(uplinks))
+
+
+def _enough(uplinks: int) -> int:
+    """Right predictions in a row that come about by chance less often than :data:`WRONG_FIT`."""
+    return ceil(log(1 / WRONG_FIT) / log(max(2, uplinks)))
 
 
 def probes_needed(uplinks: int) -> int:
@@ -174,13 +180,31 @@ def _together(
     fit = _fit(PORT_BITS + 8 * 2 * len(packed(members[0][0])), samples, uplinks, seed)
     if fit.function is None:
         return {}
+    across = _held_out_across(samples, fit.function)
     answers = {}
     for pair in open_:
+        own = any(port >= first_fitted(pair) for port in seen[pair])
+        if not own and across < _enough(len(uplinks)):
+            continue  # its constant hangs on the addresses alone, over which too little was held out
         ports = _predicted(fit.function, _prefix(pair) << PORT_BITS, uplinks, seen[pair], first_fitted(pair))
         if any(ports.values()):
-            sent = len(by_pair.get(pair, ()))
-            answers[pair] = _result(pair, ports, uplinks, sent, fit, _confidence(uplinks, fit.held_out))
+            sent, agreed = len(by_pair.get(pair, ())), fit.held_out if own else across
+            answers[pair] = _result(pair, ports, uplinks, sent, fit, _confidence(uplinks, agreed))
     return answers
+
+
+def _held_out_across(samples: Sequence[tuple[int, int]], function: AffineFit) -> int:
+    """Probes whose way followed from those of other pairs alone: what was held out over the addresses.
+
+    A hash may be affine in the port and not in the addresses: then each pair has a constant of its own, and
+    the probes determine as many numbers more as there are pairs that follow from others here.
+    """
+    ports, first = AffineFit(PORT_BITS), dict[int, int]()
+    ports.add(0, 0)
+    for value, _ in samples:
+        offset = value & (PORTS - 1)
+        ports.add(offset ^ first.setdefault(value >> PORT_BITS, offset), 0)
+    return len(first) + ports.independent - 1 - function.independent
 
 
 def _prefix(pair: Pair) -> int:
@@ -189,7 +213,9 @@ def _prefix(pair: Pair) -> int:
 
 def _fit(bits: int, samples: Sequence[tuple[int, int]], uplinks: Sequence[int], seed: int) -> _Fit:
     """An affine fit of input to the number of the uplink. Each sample that it can predict is held out."""
-    if len(uplinks) < 2 or len(uplinks) & (len(uplinks) - 1):
+    if len(uplinks) < 2:
+        return _Fit(None, why="there is no choice of uplinks" if uplinks else "no live way leads there")
+    if len(uplinks) & (len(uplinks) - 1):
         return _Fit(None, why=f"{len(uplinks)} uplinks are no power of two")
     number = {uplink: at for at, uplink in enumerate(uplinks)}
     strange = sorted({uplink for _, uplink in samples} - number.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,28 @@ def test_pairs_of_one_leaf_are_predicted_together_even_unprobed() -> None:
     sent = [probe for pair in pairs for probe in probes(murmur, 4, 2, rng, pair)]
     learned = learn(sent, {pair: range(4) for pair in pairs}, leaves=dict.fromkeys(sources, "r0/0"))
     assert {found.pair.method for found in learned} == {"probed"}
+
+
+def test_pairs_without_probes_are_predicted_only_where_others_were_held_out() -> None:
+    """A hash that is affine in the port alone: each pair has a constant that no other pair tells."""
+    crc, constant = HashStage("crc32", fields=("sport",)), HashStage("murmur3", fields=("src", "dst"))
+    sources, targets = [f"10.0.0.{n}" for n in range(4)], [f"10.0.1.{n}" for n in range(4)]
+    pairs = [(src, dst) for src in sources for dst in targets]
+    probed = [pair for pair in pairs if pair[0] == sources[0] or pair[1] == targets[0]]
+    for trial in range(20):
+        rng, own = random.Random(trial), replace(constant, seed=trial)
+
+        def taken(src: str, dst: str, port: int, own: HashStage = own) -> int:
+            return way(crc, src, dst, port, 4) ^ way(own, src, dst, port, 4)
+
+        ports = {pair: rng.sample(range(FIRST_PORT, LAST_PORT + 1), 12) for pair in rng.sample(probed, 5)}
+        sent = [Probe(*pair, port, taken(*pair, port)) for pair in ports for port in ports[pair]]
+        learned = learn(sent, {pair: range(4) for pair in pairs}, leaves=dict.fromkeys(sources, "r0/0"))
+        assert {(found.pair.src, found.pair.dst) for found in learned} == ports.keys()
+        for found in learned:
+            ends = found.pair.src, found.pair.dst
+            for uplink, known in found.pair.ports.items():
+                assert {taken(*ends, port) for port in known} == {uplink}
 
 
 def test_a_fabric_that_sprays_is_not_learned() -> None:
