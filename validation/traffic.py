@@ -169,13 +169,27 @@ def _apart(network: Network, flows: Iterable[RingFlow], flows_per_uplink: int) -
 def on_their_ways(
     network: Network, flows: Iterable[RingFlow], seed: int, hashing: HashRouting | None = None
 ) -> tuple[RingFlow, ...]:
-    """The flows with their paths; with ``hashing`` those whose addresses are known go by hash."""
+    """The flows with their paths; with ``hashing`` those whose addresses are known go by hash.
+
+    The others then go where some hash sends them: without addresses nothing puts a flow on its uplink. Of
+    a job's, a learned table does not know where.
+    """
     return tuple(
         _on_its_way(network, flow, seed)
-        if hashing is None or flow.addresses is None or flow.source == flow.target
+        if hashing is None or flow.source == flow.target
         else _where_hashed(network, flow, seed, hashing)
+        if flow.addresses is not None
+        else _unaddressed(network, flow, seed, hashing)
         for flow in flows
     )
+
+
+def _unaddressed(network: Network, flow: RingFlow, seed: int, hashing: HashRouting) -> RingFlow:
+    planned = flow.planned if flow.path else flow.label  # with a path its label is the way it took already
+    loose = replace(flow, steered=False, claimed=False, planned=planned)
+    if hashing.learned and flow.job != BACKGROUND:
+        return replace(loose, label=None, unknown="a node of it has no addresses in the snapshot")
+    return _on_its_way(network, loose, seed)
 
 
 def _where_hashed(network: Network, flow: RingFlow, seed: int, hashing: HashRouting) -> RingFlow:

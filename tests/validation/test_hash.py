@@ -80,6 +80,26 @@ def test_with_default_ports_flows_collide() -> None:
     assert not told(snapshot, plan, HASH)["runs"]["ecmp"]["isolated"]
 
 
+@pytest.mark.parametrize("nodes", ["all", "some"])
+def test_flows_without_addresses_do_not_get_the_plans_uplinks(nodes: str) -> None:
+    """Nothing can steer them: they go where some hash sends them, and nothing is claimed of them."""
+    made = monkeytree.dump_snapshot(addressed())
+    for rack in made["racks"][: 4 if nodes == "all" else 1]:
+        rack["nodes"] = dict.fromkeys(rack["nodes"], 1)
+    snapshot = monkeytree.load_snapshot(made)
+    plan = monkeytree.make_plan(snapshot)
+    lost = {index for row in plan.unsteered for index in row.flows}
+    assert {row.reason for row in plan.unsteered} == {"no_address"}
+    for given in (plan, None):
+        found = told(snapshot, given, HASH)
+        unsteered = [row for row in found["flows"] if not row["steered"]]
+        assert (len(unsteered), len(found["flows"])) == (len(lost), len(plan.flows))
+        assert not any(row["claimed"] or "udp_source_port" in row for row in unsteered)
+        run = found["runs"]["plan" if given else "placement"]
+        assert 0 < run["off_their_uplinks"] <= len(lost)
+        assert found["runs"]["ecmp"]["off_their_uplinks"] >= run["off_their_uplinks"]
+
+
 def test_over_ipv6_switches_may_hash_the_label_too() -> None:
     """Flows of the plan carry the label of their port; those that nobody labelled 0."""
     fields = ["flow_label", "src", "dst", "sport"]

@@ -137,6 +137,21 @@ def test_flows_that_the_plan_could_not_steer_are_named_and_the_others_replayed()
     assert ends[0] in named[0]["unknown"]
 
 
+def test_flows_without_addresses_are_named_too() -> None:
+    real = addressed(hash_=AFFINE)
+    made = monkeytree.dump_snapshot(with_table(real, probed(real, 60)))
+    made["racks"][0]["nodes"] = dict.fromkeys(made["racks"][0]["nodes"], 1)
+    learned = monkeytree.load_snapshot(made)
+    plan = monkeytree.make_plan(learned)
+    lost = {index for row in plan.unsteered for index in row.flows}
+    assert {row.reason for row in plan.unsteered} == {"no_address"}
+    found = told(learned, plan, HASH)
+    named = [row for row in found["flows"] if row.get("unknown")]
+    assert len(named) == len(lost) == found["runs"]["plan"]["unknown_ways"] > 0
+    assert {(row["uplink"], "no addresses" in row["unknown"]) for row in named} == {(None, True)}
+    assert all(row["isolated"] for row in found["flows"] if not row.get("unknown"))
+
+
 def test_a_port_that_the_table_does_not_list_proves_nothing() -> None:
     """The plan claims what the table cannot confirm: its claims do not hold."""
     real = addressed(hash_=OTHER)
