@@ -18,7 +18,7 @@ VERSION: Final = Whole(1, 2**31 - 1)
 PROBES: Final = Whole(0, 2**31 - 1)
 CONFIDENCE: Final = Real(0.0, 1.0)
 UPLINK: Final = Whole(0, 1_000_000)
-MOST_KEY_BYTES: Final = 128
+MOST_KEY_BYTES: Final = 64  # in hex as long as a string may be; switches' and NICs' keys have 40 or 52
 _MOST_DIGITS: Final = 7
 LABEL_MESSAGE: Final = "is a field of IPv6 headers, and the addresses are IPv4"
 ADDRESS_MESSAGE: Final = "must be an IP address, written the shortest way (10.0.0.1, fd00::1)"
@@ -38,6 +38,9 @@ def check_addresses(nodes: Places, rails: int, log: OffenceLog) -> int:
             version = version_of(address)
             if not version:
                 log.add((*at, "addresses", index), ADDRESS_MESSAGE, address)
+                continue
+            if _is_of_no_nic(address):
+                log.add((*at, "addresses", index), "must be the address of one NIC", address)
                 continue
             family = family or version
             if version != family:
@@ -59,6 +62,11 @@ def version_of(address: Any) -> int:
         return 0
     # A zone (fe80::1%eth0) names an interface of one host: switches see the address alone.
     return found.version if found is not None and str(found) == address and "%" not in address else 0
+
+
+def _is_of_no_nic(address: str) -> bool:
+    found = ip_address(address)
+    return found.is_unspecified or found.is_multicast or address == "255.255.255.255"
 
 
 def number_of(text: Any) -> int:
@@ -94,6 +102,9 @@ def check_hash(
                 log.add((*at, member, name), f"names no switch; its name must be {form}", name)
             log.check(SEED, seed, *at, member, name)
     if hash_.learned is not None:
+        for member in ("pod", "leaf_seeds", "pod_seeds"):
+            if getattr(hash_, member):
+                log.add((*at, member), "goes with leaf: of a learned table nothing is hashed", member)
         _check_table(hash_.learned, (*at, "learned"), log)
 
 

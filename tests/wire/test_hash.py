@@ -86,3 +86,31 @@ def test_an_address_has_no_zone() -> None:
     with pytest.raises(InvalidSnapshot) as refused:
         monkeytree.load_snapshot(addressed("fe80::1", "fe80::1%eth0"))
     assert [offence.pointer for offence in refused.value.offences] == ["/racks/0/nodes/r1n2/addresses/0"]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "255.255.255.255", "239.1.1.1", "::", "ff02::1"])
+def test_an_address_is_of_one_nic(address: str) -> None:
+    with pytest.raises(InvalidSnapshot) as refused:
+        monkeytree.load_snapshot(addressed(address, "fd00::1" if ":" in address else "10.0.0.2"))
+    (offence,) = refused.value.offences
+    assert (offence.pointer, offence.value) == ("/racks/0/nodes/r1n1/addresses/0", address)
+
+
+def test_a_key_may_have_as_many_bytes_as_the_message_says() -> None:
+    document = addressed("10.0.0.1", "10.0.0.2")
+    document["fabric"]["hash"] = {"leaf": {"algorithm": "toeplitz", "key": "6d" * 64}}
+    snapshot = monkeytree.load_snapshot(document)
+    assert monkeytree.dump_snapshot(snapshot)["fabric"]["hash"] == document["fabric"]["hash"]
+
+
+def test_what_belongs_to_a_computed_hash_does_not_stand_beside_a_table() -> None:
+    document = addressed("10.0.0.1", "10.0.0.2")
+    document["fabric"]["hash"] = {
+        "learned": {"version": 1, "epoch": "any", "pairs": []},
+        "pod": {"algorithm": "crc32"},
+        "leaf_seeds": {"r1/0": 9},
+    }
+    with pytest.raises(InvalidSnapshot) as refused:
+        monkeytree.load_snapshot(document)
+    found = [offence.pointer for offence in refused.value.offences]
+    assert found == ["/fabric/hash/pod", "/fabric/hash/leaf_seeds"]
