@@ -57,7 +57,7 @@ def max_min_rates(flows: Sequence[Sequence[Link]], capacity: Mapping[Link, Numbe
         has a higher rate (its bottleneck). There is exactly one such vector.
 
     Raises:
-        ValueError: a flow crosses no link, or a capacity is negative.
+        ValueError: a flow crosses no link, or a capacity is negative or not finite.
         KeyError: a link has no capacity.
     """
     left, weight = _loads(flows, capacity)
@@ -97,9 +97,16 @@ def _loads(
             raise ValueError(f"flow {index} crosses no link, so nothing bounds its rate")
         weight.update(path)
     for link in weight:
-        if capacity[link] < 0:
-            raise ValueError(f"link {link!r} has the capacity {capacity[link]}, less than zero")
+        _check(f"link {link!r} has the capacity", capacity[link])
     return {link: _exact(capacity[link]) for link in weight}, weight
+
+
+def _check(what: str, number: Number, *, signed: bool = False) -> None:
+    """Raise ValueError for what is not finite, or (unless ``signed``) negative: it would spread silently."""
+    if not math.isfinite(number):
+        raise ValueError(f"{what} {number}, which is not finite")
+    if number < 0 and not signed:
+        raise ValueError(f"{what} {number}, less than zero")
 
 
 def _exact(number: Number) -> Exact:
@@ -116,28 +123,28 @@ def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) 
         End times in the order given; ``math.inf`` for a flow that a dead link keeps from ever ending.
 
     Raises:
-        ValueError, KeyError: as :func:`max_min_rates`; also for a negative size, and for flows that wait
-            for each other in a circle.
+        ValueError, KeyError: as :func:`max_min_rates`; also for a size that is negative or not finite, a
+            start that is not, and flows that wait for none of ``flows``, or for each other in a circle.
     """
     for index, flow in enumerate(flows):
-        if flow.size < 0:
-            raise ValueError(f"flow {index} has the size {flow.size}, less than zero")
+        _check(f"flow {index} has the size", flow.size)
+        _check(f"flow {index} has the start", flow.start, signed=True)
     exact, _ = _loads([flow.path for flow in flows], capacity)
     ends: list[Exact] = [math.inf] * len(flows)
     waiting = [set(flow.after) for flow in flows]
     awaited = _awaited(flows)
+    _check_order(waiting, awaited)
     arrivals: list[tuple[Exact, int]] = [
         (_exact(flow.start), index) for index, flow in enumerate(flows) if not flow.after
     ]
     heapq.heapify(arrivals)
     network = Network(exact)
-    started, now = 0, _exact(0)
+    now = _exact(0)
     while arrivals or network.next_end() < math.inf:
         now = min(network.next_end(), arrivals[0][0] if arrivals else math.inf)
         over = [flow.owner for flow in network.take_ended(now)]
         while arrivals and arrivals[0][0] <= now:
             _, index = heapq.heappop(arrivals)
-            started += 1
             if flows[index].size:
                 network.start(Flow(tuple(flows[index].path), owner=index), _exact(flows[index].size), now)
             else:
@@ -149,8 +156,6 @@ def completion_times(flows: Sequence[Transfer], capacity: Mapping[Any, Number]) 
                 waiting[later].discard(index)
                 if not waiting[later]:
                     heapq.heappush(arrivals, (max(now, _exact(flows[later].start)), later))
-    if started < len(flows) and not network.running(now):
-        raise ValueError("flows wait for each other in a circle")
     return ends
 
 
@@ -180,5 +185,20 @@ def _awaited(flows: Sequence[Transfer]) -> defaultdict[int, list[int]]:
     awaited: defaultdict[int, list[int]] = defaultdict(list)
     for index, flow in enumerate(flows):
         for earlier in set(flow.after):
+            if not 0 <= earlier < len(flows):
+                raise ValueError(f"flow {index} waits for flow {earlier}; there are {len(flows)}, from 0")
             awaited[earlier].append(index)
     return awaited
+
+
+def _check_order(waiting: Sequence[set[int]], awaited: Mapping[int, Sequence[int]]) -> None:
+    """Raise ValueError where some flow can never start, whatever the network does."""
+    left = [len(earlier) for earlier in waiting]
+    ready = [index for index, count in enumerate(left) if not count]
+    for index in ready:  # grows as it goes
+        for later in awaited.get(index, ()):
+            left[later] -= 1
+            if not left[later]:
+                ready.append(later)
+    if len(ready) < len(waiting):
+        raise ValueError("flows wait for each other in a circle")

@@ -145,6 +145,28 @@ def test_flows_that_wait_for_nothing_that_ends_never_end() -> None:
 def test_a_circle_of_waiting_is_refused() -> None:
     with pytest.raises(ValueError, match="in a circle"):
         completion_times([Transfer(["a"], 1, after=[1]), Transfer(["a"], 1, after=[0])], {"a": 1})
+    beside_one_that_never_ends = [
+        Transfer(["dead"], 1),
+        Transfer(["a"], 1, after=[0, 2]),
+        Transfer(["a"], 1, after=[1]),
+    ]
+    with pytest.raises(ValueError, match="in a circle"):
+        completion_times(beside_one_that_never_ends, {"a": 1, "dead": 0})
+
+
+@pytest.mark.parametrize(
+    ("flow", "words"),
+    [
+        (Transfer(["a"], math.nan), "flow 0 has the size nan, which is not finite"),
+        (Transfer(["a"], math.inf), "flow 0 has the size inf"),
+        (Transfer(["a"], -1), "flow 0 has the size -1, less than zero"),
+        (Transfer(["a"], 1, math.inf), "flow 0 has the start inf"),
+        (Transfer(["a"], 1, after=[3]), "flow 0 waits for flow 3; there are 1"),
+    ],
+)
+def test_a_flow_that_cannot_be_is_refused(flow: Transfer, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        completion_times([flow], {"a": 1})
 
 
 def test_no_flows() -> None:
@@ -157,11 +179,13 @@ def test_no_flows() -> None:
     [
         ([["a"], []], {"a": 1}, ValueError, "flow 1 crosses no link"),
         ([["a"]], {"a": -1}, ValueError, "'a' has the capacity -1"),
+        ([["a"]], {"a": math.nan}, ValueError, "'a' has the capacity nan"),
+        ([["a"]], {"a": math.inf}, ValueError, "'a' has the capacity inf"),
         ([["b"]], {"a": 1}, KeyError, "b"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(
-    flows: list[list[str]], capacity: dict[str, int], error: type[Exception], words: str
+    flows: list[list[str]], capacity: dict[str, float], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         max_min_rates(flows, capacity)
