@@ -19,6 +19,8 @@ from .placement import Group, Key, Placement
 from .rings import Orders
 from .totals import pause_by_job
 
+ROUNDS = 3
+"""How often lateness is taken: who waits sends for a larger part of its iteration (docs/savings.md)."""
 TOLERANCE = 1e-6
 """Relative difference up to which two predictions are the same; absolute below one GPU-second."""
 
@@ -86,27 +88,45 @@ def _slowdowns(
     workers: Mapping[Key, Sequence[str]], orders: Orders | Mapping[Key, Sequence[int]], placement: Placement
 ) -> dict[str, float] | None:
     """Slowdown of every job with flows where flows may meet; None where a member is missing."""
-    slowdowns: dict[str, float] = {}
+    met = []
     for crowd in _crowds(workers, orders, placement):
-        everyone = [key for key, times in crowd.flows.items() for _ in range(times)]
-        capacity = placement.per_uplink * (
-            min(1, crowd.uplinks) if placement.routing == "ecmp" else crowd.uplinks
-        )
-        if len(everyone) <= capacity or not everyone:
+        ways = min(1, crowd.uplinks) if placement.routing == "ecmp" else crowd.uplinks
+        if sum(crowd.flows.values()) <= placement.per_uplink * ways:
             continue
-        groups = {key: placement.groups[key] for key in crowd.flows}
-        if not crowd.uplinks or any(None in (g.traffic_gb, g.iteration_s) for g in groups.values()):
+        groups = [placement.groups[key] for key in crowd.flows]
+        if not crowd.uplinks or any(None in (g.traffic_gb, g.iteration_s) for g in groups):
             return None
-        share = {key: min(1.0, _seconds(group, placement) / _period(group)) for key, group in groups.items()}
-        for key, group in groups.items():
+        met.append(crowd)
+    late: dict[Key, float] = {}
+    for _ in range(ROUNDS):
+        late = _late(met, late, placement)
+    slowdowns: dict[str, float] = {}
+    for key, most in late.items():
+        group = placement.groups[key]
+        slowdown = 1 + _seconds(group, placement) * most / _period(group)
+        slowdowns[group.job] = max(slowdowns.get(group.job, 1.0), slowdown)
+    return slowdowns
+
+
+def _late(crowds: Sequence[_Crowd], known: Mapping[Key, float], placement: Placement) -> dict[Key, float]:
+    """The lateness of each group where it is worst, if each sends for longer by the lateness ``known``."""
+    worst: dict[Key, float] = defaultdict(float)
+    for crowd in crowds:
+        everyone = [key for key, times in crowd.flows.items() for _ in range(times)]
+        share = {key: _share(placement.groups[key], known.get(key, 0.0), placement) for key in crowd.flows}
+        for key, times in crowd.flows.items():
             others = list(everyone)
             others.remove(key)
             chances = [1.0 if other[0] == key[0] else share[other] for other in others]
             busy = sum(chances) / len(chances) if chances else 0.0
-            late = _lateness(crowd, crowd.flows[key], len(everyone), busy, placement)
-            slowdown = 1 + _seconds(group, placement) * late / _period(group)
-            slowdowns[group.job] = max(slowdowns.get(group.job, 1.0), slowdown)
-    return slowdowns
+            worst[key] = max(worst[key], _lateness(crowd, times, len(everyone), busy, placement))
+    return worst
+
+
+def _share(group: Group, late: float, placement: Placement) -> float:
+    """Of its iteration, slowed, the part in which a group sends."""
+    waits = _seconds(group, placement) * late
+    return min(1.0, (_seconds(group, placement) + waits) / (_period(group) + waits))
 
 
 def _seconds(group: Group, placement: Placement) -> float:

@@ -138,7 +138,7 @@ ROWS = [
     row("wrong_undrained", "undrained", ("/undrained/-", STAYS)),
     row("wrong_jobs_paused", "moved", ("/jobs_paused", 2)),
     row("wrong_jobs_paused", "reordered", ("/jobs_paused", 0)),
-    row("wrong_prediction", "foretold", ("/predicted/saved_gpu_s", 162.6)),
+    row("wrong_prediction", "foretold", ("/predicted/saved_gpu_s", 196.0)),
     row("wrong_prediction", "foretold", ("/predicted/saved_gpu_s", None)),
     row("wrong_prediction", "foretold", ("/predicted/lost_gpu_s", 27.7)),
     row("wrong_prediction", "foretold", ("snapshot:/jobs/0/remaining_s", DROP)),
