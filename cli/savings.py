@@ -71,7 +71,7 @@ def savings(
 
         flags = {"solver": solver, "time_limit_s": time_limit}
         snapshots = [with_planning(snapshot, flags) for snapshot in snapshots]
-    rules = [_rule(name) for name in names or ("always", "worthwhile")]
+    rules = [_rule(name) for name in dict.fromkeys(names or ("always", "worthwhile"))]
     if len(snapshots) < 2:
         raise CommandFailed("one snapshot is no history: what is saved is told between two or more")
     found = _replay(snapshots, rules, longest_gap)
@@ -182,4 +182,9 @@ def _print(snapshots: Sequence[Snapshot], found: Sequence[Savings]) -> None:
             console.print(
                 f"{row['rule']}: {row['unpredicted_intervals']} of {row['intervals']} intervals count as "
                 "nothing: jobs that share uplinks do not say traffic_gb or iteration_s (docs/savings.md)"
+            )
+        if row["restarts"]:
+            console.print(
+                f"{row['rule']}: {row['restarts']} times the placement after its plans could not be kept; "
+                "the history's was taken again"
             )

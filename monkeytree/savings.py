@@ -8,13 +8,14 @@ where there is one.
 
 Between two snapshots a job gets the same work done in both worlds. At slowdown S in the history and S'
 under the rule, an interval of t seconds would have taken t x S' / S: slots x t x (1 - S' / S) GPU-seconds
-are saved. The slowdowns are those of :mod:`monkeytree.predict`; pauses cost slots x pause.
+are saved; of a job that is gone at the end no more than its ``remaining_s`` counts. The slowdowns are those
+of :mod:`monkeytree.predict`; pauses cost slots x pause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -37,7 +38,7 @@ class Rule:
     Attributes:
         name: how it is called: ``always``, ``worthwhile`` or ``threshold:N``.
         threshold: plan as if no leaf carried more than this many flows; None is each leaf's own bound.
-        worthwhile_only: carry out only plans that are worthwhile.
+        worthwhile_only: carry out no plan whose ``worthwhile`` is false (``planning.trigger``).
     """
 
     name: str
@@ -114,12 +115,13 @@ def replay(
     ordered = by_time(history)
     savings = Savings(rule)
     world = _World()
-    for snapshot, seconds in zip(ordered, _intervals(ordered, longest_gap_s), strict=True):
+    stay = [{job.id for job in later.jobs} for later in ordered[1:]] + [set()]
+    for snapshot, seconds, staying in zip(ordered, _intervals(ordered, longest_gap_s), stay, strict=True):
         if seconds > 0:
             ours = _meet(snapshot, world, savings)
             ours = _act(ours, rule, time_limit_s, savings)
             _remember(snapshot, ours, world)
-            _count(snapshot, ours, seconds, savings)
+            _count(snapshot, ours, seconds, staying, savings)
         on_step()
     return savings
 
@@ -217,7 +219,7 @@ def _act(ours: Snapshot, rule: Rule, time_limit_s: float | None, savings: Saving
     plan = make_plan(_bounded(ours, rule.threshold), time_limit_s=time_limit_s)
     if not plan.moves and not any(ring.changed for ring in plan.rings):
         return ours
-    if rule.worthwhile_only and plan.worthwhile is not True:
+    if rule.worthwhile_only and plan.worthwhile is False:  # as executions refuse it; null goes ahead
         savings.passed_up += 1
         return ours
     savings.plans += 1
@@ -255,7 +257,10 @@ def _remember(snapshot: Snapshot, ours: Snapshot, world: _World) -> None:
     }
 
 
-def _count(snapshot: Snapshot, ours: Snapshot, seconds: float, savings: Savings) -> None:
+def _count(
+    snapshot: Snapshot, ours: Snapshot, seconds: float, staying: Collection[str], savings: Savings
+) -> None:
+    """Add what an interval saves; ``staying``: jobs that are still there after it."""
     savings.intervals += 1
     try:
         was = slowdowns(snapshot)
@@ -266,6 +271,10 @@ def _count(snapshot: Snapshot, ours: Snapshot, seconds: float, savings: Savings)
     slots: Counter[str] = Counter()
     for job, group in snapshot.groups:
         slots[job.id] += len(group.workers) * group.slots_per_worker
+    left = {job.id: job.remaining_s for job in snapshot.jobs}
     for job_id in sorted(was.keys() | would_be.keys()):
-        shorter = 1 - would_be.get(job_id, 1.0) / was.get(job_id, 1.0)
-        savings.saved_gpu_s += slots[job_id] * seconds * shorter
+        slowed, remaining_s = was.get(job_id, 1.0), left[job_id]
+        ran = seconds
+        if job_id not in staying and remaining_s is not None:  # it ended, and knew when
+            ran = min(seconds, remaining_s * slowed)
+        savings.saved_gpu_s += slots[job_id] * ran * (1 - would_be.get(job_id, 1.0) / slowed)

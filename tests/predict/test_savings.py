@@ -11,10 +11,10 @@ import monkeytree
 from monkeytree.savings import ALWAYS, WORTHWHILE, Savings, by_time, replay, threshold
 from monkeytree.snapshot import Snapshot
 
-from .samples import Document, shared
+from .samples import STRETCH, Document, shared
 
 PAUSE_S = 9.02 + 8 / 400
-SLOWED = 1 - 1 / (1 + 0.25 / 4)  # of an interval, what a job loses that shares (samples.shared)
+SLOWED = 1 - 1 / (1 + STRETCH / 4)  # of an interval, what a job loses that shares (samples.shared)
 
 
 def history(*documents: Document) -> list[Snapshot]:
@@ -45,6 +45,15 @@ def test_a_gap_counts_only_so_far() -> None:
     assert found.saved_gpu_s == pytest.approx(4 * 600 * SLOWED)
 
 
+def test_a_job_that_ends_is_slowed_no_longer_than_it_runs() -> None:
+    first, last = shared(minute=0), shared(minute=50)
+    first["jobs"][0]["remaining_s"] = 60
+    first["jobs"][1]["remaining_s"] = 60  # it is there after 50 minutes all the same
+    del last["jobs"][0]
+    found = replay(history(first, last), ALWAYS)
+    assert found.saved_gpu_s == pytest.approx(2 * (60 * (1 + STRETCH / 4) + 3000) * SLOWED)
+
+
 def test_worthwhile_passes_up_what_does_not_pay() -> None:
     told = [shared(minute=minute) for minute in (0, 10, 20)]
     for document in told:
@@ -53,6 +62,14 @@ def test_worthwhile_passes_up_what_does_not_pay() -> None:
     found = replay(history(*told), WORTHWHILE)
     assert (figures(found), found.passed_up) == ((0, 0, 0.0, 0.0), 2)
     assert figures(replay(history(*told), ALWAYS))[0] == 1
+
+
+def test_worthwhile_goes_ahead_where_it_cannot_be_told_as_executions_do() -> None:
+    told = [shared(minute=minute) for minute in (0, 10)]
+    for document in told:
+        for job in document["jobs"]:
+            del job["remaining_s"]
+    assert figures(replay(history(*told), WORTHWHILE)) == figures(replay(history(*told), ALWAYS))
 
 
 def test_a_threshold_is_kept_below_the_uplinks() -> None:
