@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,10 +14,10 @@ import click
 from .documents import end_with_reader
 from .errors import CommandFailed
 from .interrupts import end_promptly
-from .outputs import OutputFile
+from .outputs import OutputFile, naming
 
 if TYPE_CHECKING:
-    from monkeytree.simulation import Result, Setup
+    from monkeytree.simulation import Result, Setup, TraceJob
 
 POSITIVE = click.IntRange(min=1)
 OUTPUT = OutputFile()
@@ -46,12 +47,17 @@ OUTPUT = OutputFile()
 @click.option("--repetitions", type=POSITIVE, default=1, show_default=True, help="With seeds that follow.")
 @click.option(
     "--trace",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
     help="Simulate these jobs: the artifact's text format, or .csv or .json "
-    "(arrival_us, type, gpus, iterations).",
+    "(arrival_us, type, gpus, iterations; docs/simulation.md); - is stdin.",
 )
-@click.option("--write-trace", type=OUTPUT, metavar="FILE", help="Write the trace that was drawn.")
+@click.option(
+    "--write-trace",
+    type=OUTPUT,
+    metavar="FILE",
+    help="Write the jobs (of the first repetition) in the artifact's format; - is stdout.",
+)
 @click.option(
     "--mix", default="paper", show_default=True, metavar="NAME", help="Job types: paper, experts, one-ring."
 )
@@ -114,17 +120,17 @@ OUTPUT = OutputFile()
 @click.option(
     "--rows",
     "rows_file",
-    type=OutputFile(allow_dash=False, path_type=Path),
+    type=OUTPUT,
     metavar="FILE",
-    help="Write a row a job: Parquet for .parquet, else JSON lines.",
+    help="Write a row a job: Parquet for .parquet, else JSON lines; - is stdout.",
 )
 def simulate(
-    trace: Path | None,
+    trace: str | None,
     write_trace: str | None,
     repetitions: int,
     processes: int | None,
     summary_file: str | None,
-    rows_file: Path | None,
+    rows_file: str | None,
     trigger: str,
     pause: float,
     state_gb: float | None,
@@ -141,6 +147,7 @@ def simulate(
     from .simulated import check_rows, run
 
     end_promptly()
+    _check_one_on_stdout({"--write-trace": write_trace, "--json": summary_file, "--rows": rows_file})
     check_rows(rows_file)
     try:
         setup = _setup(members, trace, trigger, pause, state_gb, failed)
@@ -150,19 +157,25 @@ def simulate(
         results = run(setups, processes)
     except (BadSetup, BadTrace) as error:
         raise CommandFailed(str(error)) from None
-    _tell(results, summary_file, rows_file)
+    _tell(results, summary_file, rows_file, table_to_stderr=write_trace == "-")
     return 0
+
+
+def _check_one_on_stdout(targets: dict[str, str | None]) -> None:
+    there = [option for option, target in targets.items() if target == "-"]
+    if len(there) > 1:
+        raise click.UsageError(f"{' and '.join(there)} cannot both be standard output: name files")
 
 
 def _setup(
     members: dict[str, Any],
-    trace: Path | None,
+    trace: str | None,
     trigger: str,
     pause: float,
     state_gb: float | None,
     failed: Sequence[str],
 ) -> Setup:
-    from monkeytree.simulation import BadSetup, Migration, Setup, read_trace
+    from monkeytree.simulation import BadSetup, Migration, Setup
     from monkeytree.simulation.mix import MIXES
     from monkeytree.simulation.triggers import worthwhile
 
@@ -170,47 +183,69 @@ def _setup(
         raise BadSetup(f"no job mix {members['mix']!r}; there are {', '.join(MIXES)}")
     return Setup(
         **members,
-        trace=None if trace is None else read_trace(trace, MIXES[members["mix"]]),
+        trace=None if trace is None else _read_trace(trace, members["mix"]),
         trigger=worthwhile if trigger == "worthwhile" else None,
         migration=Migration(pause, state_gb),
         failed=frozenset(map(_link, failed)),
     )
 
 
+def _read_trace(source: str, mix: str) -> tuple[TraceJob, ...]:
+    from monkeytree.simulation import BadTrace, read_trace
+    from monkeytree.simulation.mix import MIXES
+    from monkeytree.simulation.trace_files import form_of, parse_trace
+
+    trace: tuple[TraceJob, ...]
+    try:
+        if source == "-":
+            content = sys.stdin.buffer.read()
+            trace = parse_trace(content, form_of(content), MIXES[mix])
+        else:
+            trace = read_trace(Path(source), MIXES[mix])
+        return trace
+    except BadTrace as error:
+        raise BadTrace(f"{'standard input' if source == '-' else source}: {error}") from None
+
+
 def _link(text: str) -> tuple[int, int]:
     rack, _, spine = text.partition(":")
-    if not (rack.isdecimal() and spine.isdecimal()):
+    if not (text.isascii() and len(text) < 20 and rack.isdecimal() and spine.isdecimal()):
         raise click.BadParameter(f"{text!r} is not RACK:SPINE, two numbers from 0", param_hint="--fail-link")
     return int(rack), int(spine)
 
 
 def _write_trace(setup: Setup, target: str) -> None:
-    from monkeytree.simulation import draw_trace, write_trace
-    from monkeytree.simulation.mix import MIXES
+    from monkeytree.simulation.checks import check_setup, jobs_of
+    from monkeytree.simulation.trace_files import trace_text
 
-    drawn = setup.trace or draw_trace(
-        MIXES[setup.mix], gpus=setup.gpus, load=setup.load, jobs=setup.jobs, seed=setup.seed
-    )
-    write_trace(Path("/dev/stdout" if target == "-" else target), drawn)
+    check_setup(setup)
+    text = trace_text(jobs_of(setup))
+    with naming(target), click.open_file(target, "w", encoding="utf-8") as stream:
+        stream.write(text)
 
 
-def _tell(results: Sequence[Result], summary_file: str | None, rows_file: Path | None) -> None:
+def _tell(
+    results: Sequence[Result], summary_file: str | None, rows_file: str | None, *, table_to_stderr: bool
+) -> None:
     """Write what is asked for; a file that cannot be written takes nothing of the rest with it."""
     from .simulated import write_rows, write_summary
 
     with ExitStack() as last_first:  # standard output last: a reader that leaves early ends us
         if summary_file == "-":
             last_first.callback(write_summary, results, "-")
+        elif rows_file == "-":
+            last_first.callback(write_rows, results, "-")
+            last_first.callback(_print, results, to_stderr=True)
         else:
-            last_first.callback(_print, results)
+            last_first.callback(_print, results, to_stderr=table_to_stderr)
         last_first.callback(end_with_reader)
         if summary_file not in (None, "-"):
             last_first.callback(write_summary, results, summary_file)
-        if rows_file is not None:
+        if rows_file not in (None, "-"):
             last_first.callback(write_rows, results, rows_file)
 
 
-def _print(results: Sequence[Result]) -> None:
+def _print(results: Sequence[Result], *, to_stderr: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -240,4 +275,4 @@ def _print(results: Sequence[Result]) -> None:
             *(f"{row[name]:,}" for name in ("migrations", "plans")),
             *(f"{row[name]:.1f}" for name in ("solve_ms_mean", "cpu_s")),
         )
-    Console().print(table)
+    Console(stderr=to_stderr).print(table)

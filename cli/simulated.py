@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +31,7 @@ def run(setups: Sequence[Setup], processes: int | None) -> list[Result]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         if len(setups) == 1:
-            jobs = len(setups[0].trace) if setups[0].trace else setups[0].jobs
+            jobs = setups[0].jobs if setups[0].trace is None else len(setups[0].trace)
             task = progress.add_task("jobs done", total=jobs)
             return [
                 simulate(setups[0], lambda done, total: progress.update(task, completed=done, total=total))
@@ -79,7 +78,7 @@ def write_summary(results: Sequence[Result], target: str) -> None:
         stream.write("\n")
 
 
-def check_rows(path: Path | None) -> None:
+def check_rows(path: str | None) -> None:
     """Whether rows can be written in the form that ``path`` names; for before they are simulated.
 
     Raises:
@@ -94,24 +93,29 @@ def check_rows(path: Path | None) -> None:
         raise CommandFailed(message) from None
 
 
-def write_rows(results: Sequence[Result], path: Path) -> None:
-    """A row a job, with the seed of its run: Parquet for ``.parquet``, else JSON lines.
+def write_rows(results: Sequence[Result], target: str) -> None:
+    """A row a job, with the seed of its run: Parquet for ``.parquet``, else JSON lines; to ``-`` as well.
 
     Raises:
         CommandFailed, OSError: it cannot be written.
     """
-    check_rows(path)
+    check_rows(target)
     rows = [{"seed": result.setup.seed, **asdict(row)} for result in results for row in result.jobs]
-    if not _is_parquet(path):
-        with naming(path):
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    if not _is_parquet(target):
+        with naming(target), click.open_file(target, "w", encoding="utf-8") as stream:
+            stream.writelines(json.dumps(row) + "\n" for row in rows)
         return
     import pyarrow
     from pyarrow import parquet
 
-    with naming(path):
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    with naming(target):
+        try:
+            table = pyarrow.Table.from_pylist(rows)
+        except OverflowError:
+            message = "a number is beyond the 64 bits of Parquet; name a .jsonl file"
+            raise CommandFailed(message) from None
+        parquet.write_table(table, target)
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
+def _is_parquet(target: str) -> bool:
+    return target.lower().endswith(".parquet")

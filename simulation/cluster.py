@@ -94,7 +94,7 @@ class Cluster:
         before = self._arrived
         while self._arrived < len(self.trace) and self.trace[self._arrived].arrival_us <= now:
             coming = self.trace[self._arrived]
-            kind = self.mix[coming.type]
+            kind = coming.own or self.mix[coming.type]
             self.queue.append(Running(self._arrived, kind, coming.gpus, coming.iterations))
             self._arrived += 1
         return self._arrived > before

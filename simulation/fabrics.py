@@ -42,7 +42,7 @@ class Fabric(Protocol):
         ...
 
     def choices(self, source_leaf: int, target_leaf: int) -> Choices:
-        """Paths between two leaves, in the order of their spines."""
+        """Paths between two leaves, in the order of their spines; none where they share no live one."""
         ...
 
 
@@ -117,10 +117,7 @@ class LeafSpine(_Racks):
         here = self.spines[source // self._leaves_per_rack]
         there = set(self.spines[target // self._leaves_per_rack])
         up, down = self._up[source], self._down[target]
-        found = [(up[spine], down[spine]) for spine in here if spine in there]
-        if not found:
-            raise ValueError(f"leaves {source} and {target} share no live spine")
-        return found
+        return [(up[spine], down[spine]) for spine in here if spine in there]
 
 
 class Rails(LeafSpine):
@@ -194,6 +191,4 @@ class Pods(_Racks):
                 for core in range(self.pod_uplinks)
                 if (one := core % self._aggregations) in both
             ]
-        if not found:
-            raise ValueError(f"racks {source} and {target} share no live path")
         return found

@@ -38,7 +38,11 @@ class Planner:
     def __init__(self, setup: Setup, fabric: Fabric, *, with_pods: bool = False) -> None:
         self.setup = setup
         self.fabric = fabric
+        self._fabric_spec = FabricSpec(nic_gbps=setup.nic_gbps, uplink_gbps=setup.uplink_gbps)
+        self._per_uplink = self._fabric_spec.flows_per_uplink
         limit = setup.threshold
+        if limit is not None:  # no rack sends more flows than it has GPUs
+            limit = min(limit // self._per_uplink, setup.gpus_per_rack)
         self._spines = [spines if limit is None else _first(spines, limit) for spines in fabric.spines]
         per_rack = fabric.blocks_per_rack
         pods = fabric.pods if with_pods else ()
@@ -70,8 +74,9 @@ class Planner:
                 if self._pod_of:
                     for pod, times in departures(order, [self._pod_of[rack] for rack in places]).items():
                         pods[pod] += times * job.kind.rings
-        return any(load > len(self._spines[rack]) for rack, load in racks.items()) or any(
-            load > self.fabric.pod_uplinks for load in pods.values()
+        each = self._per_uplink
+        return any(load > each * len(self._spines[rack]) for rack, load in racks.items()) or any(
+            load > each * self.fabric.pod_uplinks for load in pods.values()
         )
 
     def plan(self, jobs: Sequence[Running], now: int) -> tuple[Snapshot, Plan, float]:
@@ -90,7 +95,7 @@ class Planner:
             racks=self._racks,
             pods=self._pods,
             jobs=tuple(self._job(job, now) for job in jobs),
-            fabric=FabricSpec(nic_gbps=self.setup.nic_gbps, uplink_gbps=self.setup.uplink_gbps),
+            fabric=self._fabric_spec,
             planning=Planning(
                 time_limit_s=self.setup.time_limit_s, pause_overhead_s=self.setup.migration.pause_s
             ),

@@ -9,15 +9,15 @@ from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
+from .checks import build_fabric, check_setup, jobs_of
 from .cluster import Cluster, Progress
 from .execution import Execution
-from .fabrics import Fabric, LeafSpine, Pods, Rails
-from .mix import GPUS_PER_BLOCK, MIXES
+from .mix import MIXES
 from .planning import Planner
 from .scheduling import scheduler_of
-from .setup import BadSetup, Result, Setup
+from .setup import Result, Setup
 from .systems import SYSTEMS
-from .traces import TraceJob, draw_trace
+from .traces import TraceJob
 
 
 def simulate(setup: Setup, progress: Progress | None = None) -> Result:
@@ -30,22 +30,14 @@ def simulate(setup: Setup, progress: Progress | None = None) -> Result:
         BadSetup: the set-up cannot be simulated.
     """
     begun = time.process_time()
-    system = SYSTEMS.get(setup.system)
-    if system is None:
-        raise BadSetup(f"no system {setup.system!r}; there are {', '.join(SYSTEMS)}")
-    if setup.mix not in MIXES:
-        raise BadSetup(f"no job mix {setup.mix!r}; there are {', '.join(MIXES)}")
+    check_setup(setup)
+    system = SYSTEMS[setup.system]
     mix = dict(MIXES[setup.mix])
     fabric = build_fabric(setup)
-    trace = setup.trace or draw_trace(
-        mix, gpus=setup.gpus, load=setup.load, jobs=setup.jobs, seed=setup.seed, nic_gbps=setup.nic_gbps
-    )
+    trace = jobs_of(setup)
     given = setup
     if setup.compress != 1:
         setup, trace = _compressed(setup, trace)
-    for number, job in enumerate(trace):
-        if job.gpus > setup.gpus:
-            raise BadSetup(f"job {number} of the trace needs {job.gpus} GPUs; the cluster has {setup.gpus}")
     execution = Execution(fabric, setup.nic_gbps, system.router())
     planner = Planner(setup, fabric, with_pods=system.with_pods) if system.defragments else None
     cluster = Cluster(
@@ -78,8 +70,6 @@ def simulate(setup: Setup, progress: Progress | None = None) -> Result:
 def _compressed(setup: Setup, trace: Sequence[TraceJob]) -> tuple[Setup, tuple[TraceJob, ...]]:
     """Trace and pause as ``Setup.compress`` asks; the planner divides the bytes of state."""
     by = setup.compress
-    if by < 1:
-        raise BadSetup(f"compress must be at least 1, not {by}")
     migration = replace(setup.migration, pause_s=setup.migration.pause_s / by)
     shorter = tuple(
         replace(job, arrival_us=job.arrival_us // by, iterations=max(1, round(job.iterations / by)))
@@ -110,31 +100,6 @@ def _all(setups: Sequence[Setup], processes: int) -> Iterator[Result]:
         return
     with ProcessPoolExecutor(min(processes, len(setups)), mp_context=get_context("spawn")) as pool:
         yield from pool.map(simulate, setups)
-
-
-def build_fabric(setup: Setup) -> Fabric:
-    """The fabric that a set-up names.
-
-    Raises:
-        BadSetup: its numbers do not fit together.
-    """
-    per_rack, remainder = divmod(setup.gpus_per_rack, GPUS_PER_BLOCK)
-    if remainder or per_rack < 1:
-        raise BadSetup(f"gpus_per_rack must be a multiple of {GPUS_PER_BLOCK}, not {setup.gpus_per_rack}")
-    racks, remainder = divmod(setup.gpus, setup.gpus_per_rack)
-    if remainder or racks < 1:
-        raise BadSetup(f"{setup.gpus} GPUs do not fill racks of {setup.gpus_per_rack}")
-    if setup.spines < 1:
-        raise BadSetup(f"spines must be at least 1, not {setup.spines}")
-    if setup.fabric == "pods":
-        pods, remainder = divmod(racks, setup.racks_per_pod)
-        if remainder or pods < 1:
-            raise BadSetup(f"{racks} racks do not fill pods of {setup.racks_per_pod}")
-        return Pods(
-            pods, setup.racks_per_pod, per_rack, setup.spines, setup.cores, setup.uplink_gbps, setup.failed
-        )
-    build = Rails if setup.fabric == "rails" else LeafSpine
-    return build(racks, per_rack, setup.spines, setup.uplink_gbps, setup.failed)
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:

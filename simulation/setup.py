@@ -15,6 +15,7 @@ from .traces import TraceJob
 
 Trigger = Callable[[Snapshot, Plan], bool]
 """Whether to carry a plan out."""
+Queue = Literal["fifo", "skip"]
 
 
 class BadSetup(ValueError):
@@ -46,8 +47,9 @@ class Setup:
         fabric: ``pods``: three tiers, ``racks_per_pod`` and ``cores``; ``rails``: ``gpus_per_rack`` is a
             pod's, each server rank has leaves of its own.
         failed: (rack, spine) of uplinks that are down.
-        threshold: flows a rack may send up before MonkeyTree acts; None is its live spines.
-        trace: the jobs; None draws them.
+        threshold: flows a rack may send up before MonkeyTree acts; None is what its live uplinks carry. Where
+            an uplink carries several at line rate, rounded down to a multiple of these.
+        trace: the jobs, in any order; None draws them.
         trigger: decides on each plan; None carries all out. A module-level function, so that it travels
             to other processes.
         compress: arrivals, iterations, bytes of state and pauses are divided by this, so that as many jobs
@@ -63,7 +65,7 @@ class Setup:
     jobs: int = 1000
     seed: int = 6001
     scheduler: SchedulerName = "best-fit"
-    queue: Literal["fifo", "skip"] = "fifo"
+    queue: Queue = "fifo"
     fabric: FabricName = "leaf-spine"
     racks_per_pod: int = 4
     cores: int = 16

@@ -41,6 +41,8 @@ SYSTEMS: Mapping[str, System] = {
     "monkeytree-crux": System(Crux, defragments=True),
     "monkeytree-sglb": System(Sglb, defragments=True),
     "monkeytree-perfect": System(Perfect, defragments=True),
+    "monkeytree-cassini": System(Cassini, defragments=True),
+    "monkeytree-spray": System(Spray, defragments=True),
     "monkeytree3": System(Perfect, defragments=True, with_pods=True),
 }
 """By the name that ``Setup.system`` gives."""

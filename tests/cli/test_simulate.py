@@ -63,12 +63,40 @@ def test_a_trace_written_is_a_trace_read(tmp_path: Path) -> None:
         (["--mix", "none"], "no job mix 'none'"),
         (["--gpus", "100"], "do not fill racks"),
         (["--fail-link", "1"], "is not RACK:SPINE"),
+        (["--fail-link", "99:0"], "no uplink 99:0 can fail"),
+        (["--load", "nan"], "load must be a finite number above 0, not nan"),
+        (["--state-gb", "inf"], "state_gb must be from 0"),
+        (["--rows", "-", "--json", "-"], "cannot both be standard output"),
     ],
 )
 def test_wrong_use_is_told(arguments: list[str], words: str) -> None:
     done = monkeytree("simulate", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_one_thing_alone_on_standard_output(tmp_path: Path) -> None:
+    rows = monkeytree("simulate", *SMALL, "--rows", "-", "--system", "ecmp")
+    assert [json.loads(line)["id"] for line in rows.stdout.splitlines()] == list(range(40))
+    assert "256 GPUs" in rows.stderr
+    trace = monkeytree("simulate", *SMALL, "--write-trace", "-", "--system", "ecmp")
+    assert trace.stdout.splitlines()[0] == "40"
+    again = monkeytree(
+        "simulate", *SMALL, "--trace", "-", "--rows", "-", "--system", "ecmp", stdin=trace.stdout
+    )
+    assert again.stdout == rows.stdout
+
+
+def test_a_trace_without_jobs_is_not_made_up_for(tmp_path: Path) -> None:
+    for name, text in (
+        ("jobs.txt", "0\n"),
+        ("jobs.json", "[]"),
+        ("jobs.csv", "arrival_us,type,gpus,iterations\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        done = monkeytree("simulate", "--trace", tmp_path / name, "--json", "-")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{name}: the trace has no job" in done.stderr
 
 
 def test_a_bad_trace_is_told(tmp_path: Path) -> None:

@@ -156,8 +156,49 @@ def test_fabrics(fabric: dict[str, Any], system: str) -> None:
         ({"fabric": "pods", "racks_per_pod": 3}, "16 racks do not fill pods of 3"),
         ({"gpus": 32, "gpus_per_rack": 32}, "needs .* GPUs; the cluster has 32"),
         ({"compress": 0}, "compress must be at least 1, not 0"),
+        ({"jobs": 0}, "no job to simulate"),
+        ({"trace": ()}, "no job to simulate"),
+        ({"trace": (TraceJob(0, "tea", 16, 1),)}, "a type that the mix 'paper' lacks"),
+        ({"trace": (TraceJob(0, "gpt_7b_dp", 12, 1),)}, "multiples of 8 GPUs"),
+        ({"trace": (TraceJob(0, "gpt_7b_dp", 16, 0),)}, "0 iterations"),
+        ({"load": float("nan")}, "load must be a finite number above 0, not nan"),
+        ({"load": float("inf")}, "load must be a finite number above 0, not inf"),
+        ({"migration": Migration(pause_s=float("nan"))}, "pause_s must be from 0"),
+        ({"migration": Migration(state_gb=float("inf"))}, "state_gb must be from 0"),
+        ({"uplink_gbps": 0.0}, "uplink_gbps must be above 0"),
+        ({"gpus": 10**12}, "gpus must be at most"),
+        ({"fabric": "torus"}, "no fabric 'torus'; there are leaf-spine"),
+        ({"scheduler": "best"}, "no scheduler 'best'; there are best-fit"),
+        ({"queue": "lifo"}, "no queue 'lifo'; there are fifo"),
+        ({"fabric": "pods", "racks_per_pod": 0}, "racks_per_pod must be at least 1, not 0"),
+        ({"failed": frozenset({(16, 0)})}, "no uplink 16:0 can fail: racks are 0 to 15"),
+        ({"failed": frozenset({(0, 16)})}, "no uplink 0:16 can fail"),
+        ({"spines": 2, "failed": frozenset({(1, 0), (5, 1)})}, "racks 1 and 5 share no live path"),
+        ({"fabric": "pods", "cores": 1, "failed": frozenset({(3, 0)})}, "racks 3 and 4 share no live path"),
     ],
 )
 def test_a_setup_that_cannot_be_is_named(members: dict[str, Any], says: str) -> None:
     with pytest.raises(BadSetup, match=says):
         simulate(replace(Setup(jobs=20), **members))
+
+
+def test_jobs_of_a_trace_come_in_the_order_of_their_arrivals() -> None:
+    late, early = TraceJob(7_000_000, "gpt_7b_dp", 16, 2), TraceJob(0, "gpt_13b_dp", 16, 2)
+    rows = simulate(Setup(system="ecmp", trace=(late, early))).jobs
+    assert [(row.type, row.arrival_us, row.start_us) for row in rows] == [
+        ("gpt_13b_dp", 0, 0),
+        ("gpt_7b_dp", 7_000_000, 7_000_000),
+    ]
+
+
+@pytest.mark.parametrize("threshold", [None, 4])
+def test_plans_are_made_where_the_uplinks_carry_less_than_is_sent(threshold: int | None) -> None:
+    """Uplinks of two NIC rates carry two flows each: up to twice the spines nothing is to be planned."""
+    setup = replace(SMALL, spines=4, uplink_gbps=800.0, scheduler="random", seed=3, threshold=threshold)
+    plans = simulate(setup).plans
+    assert plans
+    assert all(plan.moves for plan in plans)
+
+
+def test_a_threshold_above_all_that_racks_can_send_never_acts() -> None:
+    assert not simulate(replace(SMALL, spines=2, scheduler="random", threshold=10**12)).plans
