@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal
 
 from ..client import SlurmClient
@@ -15,7 +14,7 @@ from .hands import Hands
 from .journal import Journal
 from .names import reservation_name, reservation_prefix
 from .refusals import Stop
-from .truth import Truth, look, reservations
+from .truth import Truth, look, reservations, seconds_until
 from .work import Work
 
 Progress = Literal["done", "again", "wait"]
@@ -132,7 +131,7 @@ class Context:
                     self.hands.unreserve(name)
                 overlap = any(nodes & other for at, (other, _) in self.holds.items() if at != move)
                 self.hands.reserve(move, nodes, owner, overlap=overlap)
-            elif _seconds_left(found.ends) < self.limits.hold_s / 2:
+            elif seconds_until(found.ends) < self.limits.hold_s / 2:
                 self.hands.keep(name)
 
     def let_go(self, moves: Iterable[int]) -> None:
@@ -148,14 +147,6 @@ class Context:
         """Names of all reservations of this plan."""
         prefix = reservation_prefix(self.work.tag)
         return [name for name in reservations(self.client) if name.startswith(prefix)]
-
-
-def _seconds_left(ends: str) -> float:
-    """Until a time as Slurm writes it, in the zone of this host; 0 where it cannot be read."""
-    try:
-        return (datetime.fromisoformat(ends) - datetime.now()).total_seconds()
-    except ValueError:
-        return 0.0
 
 
 class Waiting:

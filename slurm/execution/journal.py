@@ -8,9 +8,10 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ..errors import MovesRefused
+from .order import Kind
 
 
 class Journal:
@@ -40,6 +41,11 @@ class Journal:
         if foreign is not None:
             self.close()
             raise MovesRefused(f"{path} is the journal of plan {foreign.get('plan')}; name another --journal")
+        damaged = next((entry for entry in self.entries if not _sound(entry)), None)
+        if damaged is not None:
+            self.close()
+            what = json.dumps(damaged)[:120]
+            raise MovesRefused(f"{path} is damaged: {what}; mend it, or name another --journal")
         self._end_line()
 
     def _end_line(self) -> None:
@@ -85,6 +91,22 @@ def _read(path: Path) -> list[Any]:
     for line in path.read_bytes().splitlines():
         try:
             entries.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return entries
+
+
+def _sound(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry has what is read of it."""
+    event = entry.get("event")
+    if not isinstance(event, str):
+        return False
+    if event == "begun":
+        steps = entry.get("steps")
+        return isinstance(steps, list) and all(_is_step(step) for step in steps)
+    needed = {"done": ("move",), "skipped": ("move",), "held": ("job",), "holding": ("job",)}.get(event, ())
+    return all(type(entry.get(key)) is int for key in ("move", "job") if key in entry or key in needed)
+
+
+def _is_step(step: Any) -> bool:
+    return isinstance(step, list) and len(step) == 2 and step[0] in get_args(Kind) and type(step[1]) is int

@@ -17,6 +17,8 @@ from .refusals import Stop
 from .truth import Truth, look_at_steps
 from .work import WorkerMove
 
+STEADY_S = 1.0
+"""Seconds that the new worker's step must have been there before its move goes on."""
 ORPHAN_S = 15.0
 """Seconds in which a step shows up that was asked for right before a crash."""
 
@@ -31,6 +33,7 @@ class LiveMove:
         self.waiting = Waiting(context.clock)
         self.worker: Worker | None = None
         self.orphan = self._has("starting")
+        self.shown_since: float | None = None
 
     def _has(self, event: str) -> bool:
         """Whether it came to that, since it was last taken back."""
@@ -96,13 +99,13 @@ class LiveMove:
             return self._wait("expand_refused", "its donor does not run")
         try:
             if ready:
-                context.hands.give(ready[0].job_id, move.job_id)
+                context.hands.give(ready[0], truth.jobs[move.job_id])
                 return "again"
             others = truth.others_on(move.target, move.job_id)
             if others:
                 return self._busy(others)
             context.ensure_held()
-            context.hands.donate(move.index, move.job_id, move.target, truth.jobs[move.job_id].partition)
+            context.hands.donate(move.index, truth.jobs[move.job_id], move.target)
         except SlurmUnavailable:
             raise
         except SlurmFailed as error:
@@ -120,7 +123,7 @@ class LiveMove:
         """The job has both nodes: start the new worker, move the state, give the old node back."""
         context = self.context
         if not self._has("expanded"):
-            context.hands.absorb(self.move.job_id)
+            context.hands.absorb(now)
             context.between(self.move, "expanded")
             self._write("expanded")
             return "again"
@@ -132,7 +135,7 @@ class LiveMove:
             raise Stop("shrink_refused", f"{self.move}: {self.move.source} has become the batch host")
         self._write("shrinking")
         try:
-            context.hands.shrink(self.move.job_id, [node for node in now.nodes if node != self.move.source])
+            context.hands.shrink(now, [node for node in now.nodes if node != self.move.source])
         except SlurmUnavailable:
             raise
         except SlurmFailed as error:
@@ -158,16 +161,16 @@ class LiveMove:
         command = worker_command(now, *context.worker)
         steps = look_at_steps(context.client)
         shown = steps.get(display_id(now), ()) or steps.get(str(now.job_id), ())
-        if command is None or any(self.move.target in nodes for nodes in shown):
+        if self.worker is not None and self.worker.ended():
+            code, said = self.worker.ended(), self.worker.said()
+            raise Stop("worker_failed", f"{self.move}: ended with {code}: {said}")
+        if command is None or (self.worker is not None and self.worker.ended() == 0):
             self._write("started")
             return "again"
+        if any(self.move.target in nodes for nodes in shown):
+            return self._once_steady()
+        self.shown_since = None
         if self.worker is not None:
-            code = self.worker.ended()
-            if code == 0:
-                self._write("started")
-                return "again"
-            if code is not None:
-                raise Stop("worker_failed", f"{self.move}: ended with {code}: {self.worker.said()}")
             return self._wait("worker_failed", "the step of the new worker does not show up")
         if self.orphan and not self._orphan_is_overdue():
             return "wait"
@@ -178,6 +181,15 @@ class LiveMove:
         except OSError as error:
             raise Stop("worker_failed", f"{self.move}: cannot run srun: {error.strerror}") from None
         return "wait"
+
+    def _once_steady(self) -> Progress:
+        """A worker that fails at once has a step too, for a moment."""
+        now = self.context.clock()
+        self.shown_since = now if self.shown_since is None else self.shown_since
+        if now - self.shown_since < STEADY_S:
+            return "wait"
+        self._write("started")
+        return "again"
 
     def _orphan_is_overdue(self) -> bool:
         try:
@@ -197,15 +209,15 @@ class LiveMove:
                     f"job {self.move.job_id}: its comment cannot hold its groups, it would be too long"
                 )
             elif text != now.comment:
-                self._tell_groups(text)
+                self._tell_groups(now, text)
         context.between(self.move, "shrunk")
         context.let_go([self.move.index])
         self._write("done")
         return "done"
 
-    def _tell_groups(self, text: str) -> None:
+    def _tell_groups(self, now: SlurmJob, text: str) -> None:
         try:
-            self.context.hands.comment(self.move.job_id, text)
+            self.context.hands.comment(now, text)
         except SlurmUnavailable:
             raise
         except SlurmFailed as error:
@@ -230,6 +242,6 @@ class LiveMove:
             why = "the state has moved" if last == "state" else "nobody knows yet where the state is"
             return f"job {move.job_id} keeps both {move.source} and {move.target}: {why}"
         self._write("shrinking")
-        context.hands.shrink(move.job_id, [node for node in now.nodes if node != move.target])
+        context.hands.shrink(now, [node for node in now.nodes if node != move.target])
         self._write("undone")
         return ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,10 +16,13 @@ from .names import reservation_prefix
 from .order import JobProfile, NoFreeSlot, Step, order_of
 from .ranks import kept_by_order
 from .refusals import Refusal
-from .truth import Reservation, Truth
-from .work import JobWork, Work
+from .truth import Reservation, Truth, seconds_until
+from .work import JobWork, Work, WorkerMove
 
 Wanted = Literal["live", "requeue", "auto"]
+MARGIN_S = 900.0
+"""Seconds that a plan may take until a job is on its new nodes."""
+_FEATURE = re.compile(r"[^\s&|()\[\]*,]+")
 
 
 @dataclass(frozen=True)
@@ -67,12 +73,13 @@ def decide(work: Work, facts: Facts, wanted: Wanted) -> Decision:
                 continue
             found.refusals += common
             continue
+        found.refusals += against_wishes(job, facts)
         chosen, reasons = _choose(wanted, live, requeue)
         found.profiles[job.job_id] = chosen
         found.refusals += reasons
         if wanted == "auto" and chosen == "live" and not requeue:
             convertible.append(job.job_id)
-    found.refusals += against_destinations(work, facts, found.done)
+    found.refusals += against_destinations(work, facts, found)
     if not found.refusals:
         _put_in_order(work, found, convertible)
     return found
@@ -111,10 +118,28 @@ def against_both(job: JobWork, facts: Facts) -> list[Refusal]:
     if now.het is not None:
         return [Refusal("het_job", what)]
     if not now.running:
-        return [Refusal("placement_changed", f"{what} is {'+'.join(sorted(now.states)).lower()}")]
+        return [Refusal("placement_changed", f"{what} is {now.words}")]
     if frozenset(now.nodes) != frozenset(job.nodes):
         return [Refusal("placement_changed", f"{what} is on {','.join(now.nodes)}")]
     return []
+
+
+def against_wishes(job: JobWork, facts: Facts) -> list[Refusal]:
+    """Destinations that the job's user does not want; a requeued job would wait for them for ever."""
+    now = facts.truth.jobs.get(job.job_id)
+    if now is None:
+        return []
+    words = set(_FEATURE.findall(now.features))
+    nodes = facts.truth.nodes
+    found = []
+    for move in job.moves:
+        source, target = nodes.get(move.source), nodes.get(move.target)
+        lacks = words & set(source.features) - set(target.features) if source and target else set()
+        if move.target in now.excluded:
+            found.append(Refusal("node_unwanted", f"{move}: {move.target} is excluded"))
+        elif lacks:
+            found.append(Refusal("node_unwanted", f"{move}: {move.target} has no {min(lacks)}"))
+    return found
 
 
 def against_live(job: JobWork, work: Work, facts: Facts) -> list[Refusal]:
@@ -165,12 +190,12 @@ def against_requeue(job: JobWork, facts: Facts) -> list[Refusal]:
     return found
 
 
-def against_destinations(work: Work, facts: Facts, done: frozenset[int]) -> list[Refusal]:
+def against_destinations(work: Work, facts: Facts, decided: Decision) -> list[Refusal]:
     """Destinations where nothing could start."""
     ours = reservation_prefix(work.tag)
     found = []
     for move in work.moves:
-        if move.index in done:
+        if move.index in decided.done:
             continue
         unfit = facts.truth.unfit(move.target)
         if unfit:
@@ -182,6 +207,23 @@ def against_destinations(work: Work, facts: Facts, done: frozenset[int]) -> list
         found += [
             Refusal("destination_reserved", f"{move}: {one.name}")
             for one in facts.reservations.values()
-            if move.target in one.nodes and not one.name.startswith(ours)
+            if move.target in one.nodes
+            and not one.name.startswith(ours)
+            and _in_the_way(one, move, facts, decided.profiles.get(move.job_id, "requeue"))
         ]
     return found
+
+
+def _in_the_way(one: Reservation, move: WorkerMove, facts: Facts, profile: JobProfile) -> bool:
+    """Whether somebody else's reservation begins before the job must have ended by its time limit.
+
+    A job that moves live is no worse off where it is in that reservation already.
+    """
+    away = seconds_until(one.starts)
+    job = facts.truth.jobs.get(move.job_id)
+    if away <= 0 or job is None:
+        return True
+    if profile == "live":
+        left = job.ends_at - time.time() if job.ends_at else math.inf
+        return move.source not in one.nodes and away < left + MARGIN_S
+    return away < (60 * job.time_limit or math.inf) + MARGIN_S

@@ -37,6 +37,9 @@ REFUSALS: Final[Mapping[str, str]] = {
     ),
     "no_free_slot": "workers wait for each other's nodes and none is free; use the profile requeue or auto",
     "destination_reserved": "a destination is in a reservation of somebody else",
+    "node_unwanted": (
+        "the job excludes a destination (--exclude), or asks for a feature (--constraint) that it lacks"
+    ),
     "destination_busy": "another job has got onto a destination since; take a new snapshot and plan again",
     "node_down": "a destination is down or drained; plan again",
 }

@@ -53,7 +53,7 @@ class RequeuedJob:
             if not self._has("holding"):
                 raise Stop("job_changed", f"{self.what} is pending")
             if not is_held(now):
-                context.client.run("scontrol", "hold", str(now.job_id))
+                context.hands.hold(now)
                 return "again"
             context.hands.rest(now.job_id)  # it begins here
             for move in self.job.moves:
@@ -69,7 +69,7 @@ class RequeuedJob:
             self._write("holding", required=list(now.required), was=list(now.nodes))
         context.ensure_held()
         try:
-            context.hands.requeue_and_hold(now.job_id)
+            context.hands.requeue_and_hold(now)
         except SlurmUnavailable:
             raise
         except SlurmFailed as error:
@@ -90,6 +90,9 @@ class RequeuedJob:
             if frozenset(now.nodes) != final:
                 raise Stop("job_changed", f"{self.what} started on {','.join(now.nodes)}")
             return self._finish(now)
+        if now.starting and frozenset(now.nodes) == final:
+            self._renew()
+            return self.waiting.for_("not_started", context.limits.start_s, f"{self.what} is being started")
         if not now.pending:
             return self.waiting.for_("not_held", context.limits.settle_s, self.what)
         down = [node for node in sorted(final) if truth.unfit(node)]
@@ -103,7 +106,7 @@ class RequeuedJob:
         told = frozenset(now.required) == final and now.reservation == self.reservation
         if told and not is_held(now):
             if now.reason == "BeginTime":
-                context.hands.start_now(now.job_id)
+                context.hands.start_now(now)
             self._renew()
             return self.waiting.for_(
                 "not_started", context.limits.start_s, f"{self.what} waits: {now.reason or 'no reason'}"
@@ -111,9 +114,9 @@ class RequeuedJob:
         try:
             if not told:
                 context.ensure_held()
-                context.hands.place(now.job_id, final, self.reservation)
-            context.hands.release(now.job_id)
-            context.hands.start_now(now.job_id)
+                context.hands.place(now, final, self.reservation)
+            context.hands.release(now)
+            context.hands.start_now(now)
         except SlurmUnavailable:
             raise
         except SlurmFailed as error:
@@ -129,7 +132,7 @@ class RequeuedJob:
         """It runs where it should: let go of the reservation, which a job inside keeps busy."""
         context = self.context
         if now.reservation == self.reservation:
-            context.hands.leave_reservation(now.job_id)
+            context.hands.leave_reservation(now)
         context.let_go([self.job.first])
         done = context.done()
         for move in self.job.moves:
@@ -148,14 +151,14 @@ class RequeuedJob:
         now = context.look().jobs.get(self.job.job_id)
         if now is None or not self._has("holding"):
             return ""
-        if now.running and now.reservation == self.reservation:
-            context.hands.leave_reservation(now.job_id)
+        if (now.running or now.starting) and now.reservation == self.reservation:
+            context.hands.leave_reservation(now)
         if not now.pending:
             return ""
         context.hands.sleep(context.hands.rest(now.job_id))
         before = context.journal.last("holding", job=self.job.job_id) or {}
-        context.hands.place(now.job_id, before.get("required", ()), "")
-        context.hands.release(now.job_id)
-        context.hands.start_now(now.job_id)
+        context.hands.place(now, before.get("required", ()), "")
+        context.hands.release(now)
+        context.hands.start_now(now)
         self._write("set_free")
         return f"{self.what} waits for any nodes"

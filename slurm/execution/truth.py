@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ..answers import rows_of
@@ -20,16 +21,18 @@ ALIVE = frozenset(
 )
 UNSETTLED = frozenset({"UNKNOWN", "NOT_RESPONDING", "NO_RESPOND"})
 _RESERVATION = re.compile(r"^ReservationName=(\S+).*?\sNodes=(\S+)")
+_STARTS = re.compile(r"\sStartTime=(\S+)")
 _ENDS = re.compile(r"\sEndTime=(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation of nodes; ``ends`` as Slurm writes it."""
+    """A reservation of nodes; times as Slurm writes them."""
 
     name: str
     nodes: frozenset[str]
     ends: str
+    starts: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,14 @@ def reservations(client: SlurmClient) -> dict[str, Reservation]:
     for line in client.run("scontrol", "--oneliner", "show", "reservation").splitlines():
         named = _RESERVATION.match(line)
         if named:
-            ends = _ENDS.search(line)
-            found[named[1]] = Reservation(named[1], frozenset(expand(named[2])), ends[1] if ends else "")
+            starts, ends = (time[1] if time else "" for time in (_STARTS.search(line), _ENDS.search(line)))
+            found[named[1]] = Reservation(named[1], frozenset(expand(named[2])), ends, starts)
     return found
+
+
+def seconds_until(time: str) -> float:
+    """Until a time as Slurm writes it, in the zone of this host; 0 where it cannot be read."""
+    try:
+        return (datetime.fromisoformat(time) - datetime.now()).total_seconds()
+    except ValueError:
+        return 0.0

@@ -179,6 +179,7 @@ def test_what_is_refused_in_any_profile() -> None:
     assert codes(decided(slurm_job(6, "n[1-3]"), "auto")) == {"job_gone"}
     assert codes(decided(slurm_job(5, "n[1-4]"), "auto")) == {"placement_changed"}
     assert codes(decided(slurm_job(5, "n[1-3]", job_state="SUSPENDED"), "auto")) == {"placement_changed"}
+    assert codes(decided(slurm_job(5, "n[1-3]", state_reason="Prolog"), "auto")) == {"placement_changed"}
     assert codes(decided(slurm_job(5, "n[1-3]", het_job_id=5), "auto")) == {"het_job"}
     assert codes(decided(slurm_job(5, "n[1-3]"), "auto", replace(WORK, wrong=("x",)))) == {"not_slurm"}
     theirs = {"maint": Reservation("maint", frozenset({"n7"}), "")}

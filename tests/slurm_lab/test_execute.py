@@ -208,3 +208,56 @@ def test_the_journal_is_of_one_plan(lab: Lab, tmp_path: Path) -> None:
     refused = case.execute()
     assert refused.returncode == 2
     assert re.search(r"journal\.jsonl is the journal of plan another", refused.stderr)
+
+
+def test_one_task_of_an_array(lab: Lab, tmp_path: Path) -> None:
+    """It has the number of the array: by that number Slurm would requeue, and hold, all tasks."""
+    places = ["node[001-005,017-018]", "node[006-007,009-011,019-020]", "node[012-014,021-022,025-026]"]
+    array = lab.submit("array", 7, "--exclusive", "--array=0-2", "--hold")
+    for task, nodes in enumerate(places):
+        lab.client.run("scontrol", "update", f"JobId={array}_{task}", f"ReqNodeList={nodes}")
+    lab.client.run("scontrol", "release", str(array))
+    assert eventually(lambda: [at for at, _ in lab.states().values()] == ["RUNNING"] * 3), lab.states()
+    lab.running(list(lab.states()))
+    case = planned(lab, tmp_path)
+    (job,) = case.jobs
+    assert job == array, "the last task has the array's own number"
+    before = {number: restarts(lab, number) for number in lab.states()}
+    done = case.execute("--profile", "requeue")
+    assert done.returncode == 0, done.stderr
+    lab.running(list(before))
+    assert {number for number in before if restarts(lab, number) != before[number]} == {job}
+    nothing_is_left(lab, list(before))
+    assert complies(lab)
+
+
+def restarts(lab: Lab, job: int) -> str:
+    """How often this one job (or task) was requeued."""
+    told = lab.client.run("scontrol", "--oneliner", "show", "job", str(job)).splitlines()
+    (line,) = (line for line in told if line.startswith(f"JobId={job} "))
+    found = re.search(r" Restarts=(\d+)", line)
+    assert found is not None
+    return found[1]
+
+
+def test_a_job_of_another_quality_of_service(lab: Lab, tmp_path: Path) -> None:
+    """Slurm lets a job take over a donor of its own quality of service only."""
+    for words in (("add", "qos", "high"), ("modify", "user", "root", "set", "qos+=high")):
+        lab.client.run("sacctmgr", "--immediate", *words)
+    jobs = place(lab, OVERFLOWING, "--qos=high", "--time=5")
+    case = planned(lab, tmp_path)
+    done = case.execute("--profile", "live")
+    assert (done.returncode, done.stdout) == (0, "2 of 2 moves are done\n"), done.stderr
+    nothing_is_left(lab, list(jobs.values()))
+    assert complies(lab)
+
+
+def test_a_job_that_excludes_the_destination(lab: Lab, tmp_path: Path) -> None:
+    """It is not requeued only to wait for a node that it never takes."""
+    place(lab, OVERFLOWING, "--exclude=node[008,016,023-024,028-032]")
+    case = planned(lab, tmp_path)
+    assert case.plan.moves
+    refused = case.execute()
+    assert refused.returncode == 2
+    assert "node_unwanted" in refused.stderr
+    assert all(state == "RUNNING" for state, _ in lab.states().values())
