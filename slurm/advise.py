@@ -35,7 +35,7 @@ class Proposal:
     @property
     def commands(self) -> tuple[str, ...]:
         """The lines to choose from."""
-        job = self.job.id
+        job = self.job.labels.get("slurm_task", self.job.id)
         lines = [f"scontrol update JobId={job} ReqNodeList={self.require}"] if self.require else []
         return (
             (*lines, f"scontrol update JobId={job} ExcNodeList={self.exclude}")

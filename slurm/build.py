@@ -122,6 +122,7 @@ class _Builder:
             self.site,
             self.names,
             gpus=self.gpus,
+            features=frozenset.intersection(*(frozenset(node.features) for node in self.nodes.values())),
             environments=self.reading.environments,
             warn=self.warnings.append,
         )
@@ -162,7 +163,7 @@ class _Builder:
         """Why a job that holds nodes is no job of the snapshot; None where it is one."""
         waiting = next((part for part in tenant.parts if not part.running), None)
         if waiting is not None:
-            return f"is {'+'.join(sorted(waiting.states)).lower()}: its nodes are held"
+            return f"is {waiting.words}: its nodes are held"
         if tenant.lead.ours:
             return "carries a plan out: its nodes are held"
         if any(rule.ignore for rule in self.site.jobs.rules if rule.matches(tenant.lead)):

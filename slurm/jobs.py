@@ -11,9 +11,19 @@ from .answers import rows_of
 from .errors import refuse_answer
 
 HOLDING = frozenset(
-    {"CONFIGURING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"}
-)
+    {
+        "CONFIGURING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED",
+        "POWER_UP_NODE",
+    }
+)  # fmt: skip
 """States in which a job's nodes are taken while it is not simply running."""
+WAITING_OR_OVER = frozenset(
+    {
+        "PENDING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
+        "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL", "SPECIAL_EXIT",
+    }
+)  # fmt: skip
+"""States in which a job has no nodes, whatever Slurm still names."""
 OUR_PREFIX = "mt:"
 """Name or comment of the jobs that carry a plan out: ``mt:PLAN:MOVE``."""
 
@@ -27,6 +37,8 @@ class SlurmJob:
         gres: what it holds on each of ``nodes``, as Slurm writes it; () where Slurm does not say.
         tres: what it holds, or, pending, asks for.
         array, het: ``(job id of the array or leader, index)``, None for others.
+        features: those of ``--constraint``, an expression.
+        time_limit: minutes, 0 where there is none.
         submitted_at, begins_at, ends_at: seconds since the epoch, 0 where not known; a running job ends by
             its time limit at the latest.
     """
@@ -36,6 +48,7 @@ class SlurmJob:
     user: str
     account: str
     partition: str
+    qos: str
     states: frozenset[str]
     nodes: tuple[str, ...]
     node_count: int
@@ -52,26 +65,45 @@ class SlurmJob:
     submitted_at: int
     begins_at: int
     ends_at: int
+    time_limit: int
     dependency: str
     required: tuple[str, ...]
     excluded: tuple[str, ...]
+    features: str
     reason: str
     reservation: str
 
     @property
     def running(self) -> bool:
         """Plainly running: its workers stand on its nodes."""
-        return "RUNNING" in self.states and not self.states & HOLDING
+        return "RUNNING" in self.states and not self.states & HOLDING and not self.starting
+
+    @property
+    def starting(self) -> bool:
+        """It has its nodes, and they are made ready for it; with ``PrologFlags`` Slurm calls that running."""
+        return bool(self.states & {"CONFIGURING", "POWER_UP_NODE"}) or (
+            "RUNNING" in self.states and self.reason == "Prolog"
+        )
 
     @property
     def holding(self) -> bool:
-        """Its nodes are taken, yet it is not (any more, or yet) a placement of workers."""
-        return bool(self.nodes) and bool(self.states & HOLDING)
+        """Its nodes are taken, yet it is not (any more, or yet) a placement of workers.
+
+        So are, to be on the safe side, those of a job in a state that is not known here.
+        """
+        unknown = not self.states & (WAITING_OR_OVER | {"RUNNING"})
+        return bool(self.nodes) and (unknown or self.starting or bool(self.states & HOLDING))
 
     @property
     def pending(self) -> bool:
         """Waits for nodes."""
         return "PENDING" in self.states and not self.states & HOLDING
+
+    @property
+    def words(self) -> str:
+        """Its states for people: ``completing+failed``, ``running, in its prolog``."""
+        prolog = ", in its prolog" if self.reason == "Prolog" else ""
+        return "+".join(sorted(self.states)).lower() + prolog
 
     @property
     def ours(self) -> bool:
@@ -85,7 +117,16 @@ def read_jobs(answer: Any) -> tuple[SlurmJob, ...]:
     Raises:
         InvalidAnswer: naming the field; SlurmFailed where the answer tells of errors.
     """
-    return tuple(_job(row, f"/jobs/{at}") for at, row in enumerate(rows_of(answer, "jobs")))
+    jobs: list[SlurmJob] = []
+    present: set[int] = set()
+    for at, row in enumerate(rows_of(answer, "jobs")):
+        job = _job(row, f"/jobs/{at}")
+        if job.nodes or job.pending:
+            if job.job_id in present:
+                raise refuse_answer(f"/jobs/{at}/job_id", "is the id of another job already", job.job_id)
+            present.add(job.job_id)
+        jobs.append(job)
+    return tuple(jobs)
 
 
 def _job(row: Mapping[str, Any], at: str) -> SlurmJob:
@@ -105,6 +146,7 @@ def _job(row: Mapping[str, Any], at: str) -> SlurmJob:
         user=values.text(row, "user_name", at),
         account=values.text(row, "account", at),
         partition=values.text(row, "partition", at),
+        qos=values.text(row, "qos", at),
         states=states,
         nodes=nodes,
         node_count=values.number(row, "node_count", at, len(nodes)) or 0,
@@ -112,7 +154,7 @@ def _job(row: Mapping[str, Any], at: str) -> SlurmJob:
         batch=values.flag(row, "batch_flag", at, True),
         requeue=values.flag(row, "requeue", at),
         comment=_comment(row, at),
-        gres=values.names({"gres": _gres(row)}, "gres", at),
+        gres=values.gres_detail(row, "gres_detail", at),
         tres=values.text(row, "tres_alloc_str", at) or values.text(row, "tres_req_str", at),
         tres_per_node=values.text(row, "tres_per_node", at),
         array=(array_id, _task(row, at)) if array_id else None,
@@ -121,18 +163,14 @@ def _job(row: Mapping[str, Any], at: str) -> SlurmJob:
         submitted_at=values.number(row, "submit_time", at, 0) or 0,
         begins_at=values.number(row, "start_time", at, 0) or 0,
         ends_at=values.number(row, "end_time", at, 0) or 0,
+        time_limit=values.number(row, "time_limit", at, 0) or 0,
         dependency=values.text(row, "dependency", at),
         required=values.hosts(row, "required_nodes", at),
         excluded=values.hosts(row, "excluded_nodes", at),
+        features=values.text(row, "features", at),
         reason=values.text(row, "state_reason", at),
         reservation=values.text(row, "resv_name", at),
     )
-
-
-def _gres(row: Mapping[str, Any]) -> list[Any]:
-    """``gres_detail``; an entry may itself hold commas, so it is no comma-separated text."""
-    detail = row.get("gres_detail")
-    return detail if isinstance(detail, list) else []
 
 
 def _comment(row: Mapping[str, Any], at: str) -> str:

@@ -35,17 +35,18 @@ def layout_of_comment(comment: str) -> Layout:
     Raises:
         LayoutError: it means to, but cannot be read.
     """
-    found = MARK.search(comment)
-    if found is None:
-        return Layout()
-    return layout_of_words(dict(_pair(word) for word in found[1].split(",") if word))
-
-
-def _pair(word: str) -> tuple[str, str]:
-    key, sign, value = word.partition("=")
-    if not sign:
-        raise LayoutError(f"{word[:40]!r} is no key=value")
-    return key, value
+    said = [found[1] for found in MARK.finditer(comment)]
+    if len(said) > 1:
+        raise LayoutError("'monkeytree:' stands in it twice")
+    words: dict[str, str] = {}
+    for word in said[0].split(",") if said else ():
+        key, sign, value = word.partition("=")
+        if not sign:
+            raise LayoutError(f"{word[:40]!r} is no key=value (no spaces after commas)")
+        if key in words:
+            raise LayoutError(f"{key[:40]} is said twice")
+        words[key] = value
+    return layout_of_words(words)
 
 
 def layout_of_words(words: Mapping[str, str]) -> Layout:

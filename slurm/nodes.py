@@ -27,6 +27,8 @@ ABSENT = frozenset(
     }
 )  # fmt: skip
 """States in which no work can start on a node now."""
+WELL = frozenset({"IDLE", "MIXED", "ALLOCATED", "ALLOC", *DRAINING})
+"""States of which a node has one, unless it is absent or in a state that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class SlurmNode:
 
     @property
     def absent(self) -> bool:
-        """Down, off, rebooting or unknown: nothing can start on it."""
-        return bool(self.states & ABSENT)
+        """Down, off, rebooting or unknown, to Slurm or to us: nothing can start on it."""
+        return bool(self.states & ABSENT) or not self.states & WELL
 
     @property
     def completing(self) -> bool:
@@ -99,8 +101,8 @@ def _node(row: Mapping[str, Any], at: str) -> SlurmNode:
         name=name,
         states=values.states(row, "state", "state_flags", at=at),
         partitions=values.names(row, "partitions", at),
-        gres=values.text(row, "gres", at),
-        gres_used=values.text(row, "gres_used", at),
+        gres=values.gres(row, "gres", at),
+        gres_used=values.gres(row, "gres_used", at),
         features=values.names(row, "features", at),
     )
 
@@ -127,8 +129,8 @@ def _shared(row: Mapping[str, Any], at: str) -> SlurmNode:
         name="",
         states=values.states(_part(row, "node", at), "state", at=f"{at}/node"),
         partitions=(values.text(_part(row, "partition", at), "name", f"{at}/partition"),),
-        gres=values.text(gres, "total", f"{at}/gres"),
-        gres_used=values.text(gres, "used", f"{at}/gres"),
+        gres=values.gres(gres, "total", f"{at}/gres"),
+        gres_used=values.gres(gres, "used", f"{at}/gres"),
         features=values.names({"features": total}, "features", at),
     )
 

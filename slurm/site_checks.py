@@ -56,13 +56,6 @@ def flag(value: Any) -> bool:
     return value
 
 
-def labels(value: Any) -> dict[str, str]:
-    """Strings by name."""
-    if not isinstance(value, Mapping) or not all(is_name(key) for key in value):
-        raise Wrong("must map names to strings")
-    return {str(key): string(item) for key, item in value.items()}
-
-
 def hostlist(value: Any) -> tuple[str, ...]:
     """A hostlist expression."""
     try:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from monkeytree import limits
 from monkeytree.errors import Offence
+from monkeytree.limits import is_name
 from monkeytree.snapshot import Fabric, Planning, Routing
 
 from .errors import InvalidSite, offence, refuse_site
@@ -31,7 +32,6 @@ from .site_checks import (
     choice,
     flag,
     hostlist,
-    labels,
     layout,
     name,
     real,
@@ -119,7 +119,7 @@ def read_site(document: Any, base: Path | None = None) -> Site:
             "watch": part.watch,
             "moves": part.moves,
             "planning": part.planning,
-            "labels": labels,
+            "labels": part.labels,
             "pending": flag,
         },
     )
@@ -183,6 +183,11 @@ class _Parts:
             raise Wrong("must map ids to uplinks")
         members = {key: _uplinks(path, rule) for key in value}
         return {str(key): got for key, got in self._read(value, f"{path}/exceptions", members).items()}
+
+    def labels(self, value: Any) -> dict[str, str]:
+        if not isinstance(value, Mapping) or not all(is_name(key) for key in value):
+            raise Wrong("must map names to strings")
+        return self._read(value, "/labels", dict.fromkeys(value, string))
 
     def nodes(self, value: Any) -> NodeSite:
         members: dict[str, Check] = {

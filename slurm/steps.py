@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .errors import refuse_answer
@@ -43,6 +44,17 @@ def display_id(job: SlurmJob) -> str:
     if job.array is not None:
         return f"{job.array[0]}_{job.array[1]}"
     return str(job.job_id)
+
+
+def first_task(job: SlurmJob) -> str:
+    """What commands must call the first of the tasks that wait in one entry: ``9_3`` for ``9_[3-10%2]``.
+
+    By the number of the array a command would reach all of them, those that run already too.
+    """
+    if job.array is None:
+        return display_id(job)
+    found = re.match(r"\[?([0-9]+)", job.array[1])
+    return f"{job.array[0]}_{found[1]}" if found else display_id(job)
 
 
 def one_step_a_worker(job: SlurmJob, steps: Steps) -> bool:

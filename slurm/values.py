@@ -12,9 +12,14 @@ from functools import cache
 from typing import Any
 
 from .errors import refuse_answer
-from .hostlist import BadHostlist, expand
+from .hostlist import NOTHING, BadHostlist, expand
 
 Row = Mapping[str, Any]
+_MOST = 999_999_999
+_ENTRY = re.compile(
+    r"(?:gres[:/])?([A-Za-z][^:,=()]*)((?::(?![0-9.]+[KMGTP]?\Z)[A-Za-z0-9_][^:,=()]*)*)(?:[:=]([0-9]+)([KMGTP])?)?\Z"
+)
+"""One generic resource: its name, its types, its count."""
 
 
 def number(row: Row, member: str, at: str, default: int | None = None) -> int | None:
@@ -97,6 +102,35 @@ def names(row: Row, member: str, at: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def gres_detail(row: Row, member: str, at: str) -> tuple[str, ...]:
+    """What a job holds on each of its nodes; an entry may itself hold commas, so it is no text of names.
+
+    Raises:
+        InvalidAnswer: it is no list of texts, or a text is cut off.
+    """
+    value = row.get(member)
+    if value is None or value == "":
+        return ()
+    if not isinstance(value, list):
+        raise refuse_answer(f"{at}/{member}", "must be a list of generic resources", value)
+    return tuple(gres({str(index): item}, str(index), f"{at}/{member}") for index, item in enumerate(value))
+
+
+def gres(row: Row, member: str, at: str) -> str:
+    """Generic resources as Slurm writes them, "" where there are none.
+
+    Raises:
+        InvalidAnswer: it is something else, or cut off: an unreadable count must not become none.
+    """
+    value = text(row, member, at)
+    if value in NOTHING:
+        return ""
+    for entry in _plain(value).split(","):
+        if entry and not _ENTRY.match(entry):
+            raise refuse_answer(f"{at}/{member}", "is no generic resource such as gpu:h100:8", value)
+    return value
+
+
 def hosts(row: Row, member: str, at: str) -> tuple[str, ...]:
     """A hostlist, expanded, in Slurm's order.
 
@@ -113,33 +147,40 @@ def hosts(row: Row, member: str, at: str) -> tuple[str, ...]:
 def gres_count(gres: str, name: str) -> int:
     """How many of the generic resource ``name`` a text counts, whatever their types.
 
-    ``gpu:h100:8(S:0-1)``, ``gpu:4,shard:8``, ``gpu:h100:8(IDX:0-7)``, ``gpu:h100:0(IDX:N/A)``.
+    ``gpu:h100:8(S:0-1)``, ``gpu:4,shard:8``, ``gpu:1g.5gb:7``, ``gpu:(null):2(IDX:0-1)``.
     """
-    return sum(_count(found[2] or "1") for found in _pattern(name).finditer(_plain(gres)))
+    return sum(count for found, _, count in _entries(gres) if found == name)
 
 
 def gres_types(gres: str, name: str) -> tuple[str, ...]:
     """The types of the generic resource ``name`` in ``gres``, sorted: ``("h100",)``."""
-    return tuple(sorted({found[1] for found in _pattern(name).finditer(_plain(gres)) if found[1]}))
-
-
-def tres_count(tres: str, name: str) -> int:
-    """``gres/NAME`` of a TRES text such as ``cpu=96,node=6,gres/gpu=48``; 0 where it is not there."""
-    found = re.search(rf"(?:^|,)gres/{re.escape(name)}=(\d+)(?:,|$)", tres)
-    return _count(found[1]) if found else 0
-
-
-def _count(digits: str) -> int:
-    """The number; one too large for any node, and for Python to read, becomes the largest of nine digits."""
-    return int(digits) if len(digits) < 10 else 999_999_999
-
-
-def _plain(gres: str) -> str:
-    """``gres`` without the parentheses that say which ones, and without the prefix of a request."""
-    return re.sub(r"\([^()]*\)", "", gres)
+    return tuple(sorted({kind for found, kind, _ in _entries(gres) if found == name and kind}))
 
 
 @cache
-def _pattern(name: str) -> re.Pattern[str]:
-    """An entry of the generic resource ``name``: its type and count, where they are there."""
-    return re.compile(rf"(?:^|,)(?:gres[:/])?{re.escape(name)}(?::([A-Za-z_][^:,=]*))?(?:[:=](\d+))?(?=,|$)")
+def _entries(gres: str) -> tuple[tuple[str, str, int], ...]:
+    """Name, type ("" for none) and count of each entry; those that cannot be read are left out."""
+    found = (_ENTRY.match(entry) for entry in _plain(gres).split(","))
+    return tuple((one[1], one[2][1:], _count(one[3], one[4])) for one in found if one)
+
+
+def tres_count(tres: str, name: str) -> int:
+    """``gres/NAME`` of a TRES text such as ``cpu=96,node=6,gres/gpu=48``; 0 where it is not there.
+
+    A cluster that accounts for types only (``gres/gpu:h100=48``) tells no sum: then they are added up.
+    """
+    rows = re.findall(rf"(?:^|,)gres/{re.escape(name)}(:[^=,]+)?=(\d+)(?=,|$)", tres)
+    whole = [_count(digits) for kind, digits in rows if not kind]
+    return whole[0] if whole else sum(_count(digits) for _, digits in rows)
+
+
+def _count(digits: str | None, unit: str | None = None) -> int:
+    """The number, 1 where none is said; one that no node has, or Python cannot read, is cut short."""
+    if digits is None:
+        return 1
+    return min(_MOST, int(digits) * 1024 ** " KMGTP".index(unit or " ")) if len(digits) < 10 else _MOST
+
+
+def _plain(gres: str) -> str:
+    """``gres`` without the parentheses that say which ones, or that there is no type."""
+    return re.sub(r"\([^()]*\)", "", gres.replace(":(null)", ""))

@@ -119,10 +119,10 @@ def as_job(
     try:
         groups = replica_groups(tenant.nodes, gpus, layout)
     except LayoutError as error:
-        warn(f"job {display_id(lead)}: {error}; counted as pure data parallel")
-        groups = replica_groups(
-            tenant.nodes, (), replace(layout, tp=None, pp=None, dp=None, groups=None, orders=None)
-        )
+        rings = layout.rings if layout.rings is not None else layout.tp or 1
+        warn(f"job {display_id(lead)}: {error}; counted as pure data parallel, {rings} rings")
+        plain = replace(layout, rings=rings, tp=None, pp=None, dp=None, groups=None, orders=None)
+        groups = replica_groups(tenant.nodes, (), plain)
     pinned = _pinned(tenant, site.jobs, mobility)
     return Job(
         id=tenant.id,

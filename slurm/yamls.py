@@ -47,8 +47,22 @@ def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
     if not size:
         known[id(node)] = None
         size = 1
+        if isinstance(node, yaml.MappingNode):
+            _refuse_twins(node)
         for child in node.value if isinstance(node, yaml.CollectionNode) else ():
             for part in child if isinstance(child, tuple) else (child,):
                 size += _size(part, known)
         known[id(node)] = size
     return size
+
+
+def _refuse_twins(node: yaml.MappingNode) -> None:
+    """PyYAML would keep the last value of a key that stands twice, and say nothing of the others."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+            continue
+        if key.value in seen:
+            line = key.start_mark.line + 1
+            raise NotYaml(f"{key.value[:40]!r} stands twice in one object, again in line {line}")
+        seen.add(key.value)

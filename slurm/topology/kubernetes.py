@@ -7,6 +7,7 @@ KAI name the keys in an object of their own (:func:`levels_of`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ SCHEMES: Mapping[str, tuple[str, ...]] = {
     "topograph-tiers": tuple(f"fabric.topograph.run/tier-{tier}" for tier in range(4, -1, -1)),
     "topograph-network-tiers": tuple(f"network.topology.nvidia.com/tier-{tier}" for tier in range(4, -1, -1)),
     "topograph-names": tuple(f"network.topology.nvidia.com/{name}" for name in ("core", "spine", "leaf")),
+    "topograph-blocks": tuple(
+        f"network.topology.nvidia.com/{name}" for name in ("datacenter", "spine", "block")
+    ),
     "kueue": ("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"),
     "aws": tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)),
     "gcp": ("cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock"),
@@ -25,14 +29,15 @@ SCHEMES: Mapping[str, tuple[str, ...]] = {
     "topograph-accelerator": ("network.topology.nvidia.com/accelerator",),
     "zones": ("topology.kubernetes.io/region", "topology.kubernetes.io/zone"),
 }
-"""Label keys from the top down, by scheme; the first whose last key all nodes bear is the default."""
+"""Label keys from the top down, by scheme; the first whose last key most nodes bear is the default."""
 HOSTNAME = "kubernetes.io/hostname"
 
 
 def read_nodes(document: Any, source: str = "Kubernetes nodes") -> Topology:
     """``kubectl get nodes -o json`` (or YAML), or a list of node objects.
 
-    Every label is a level key; by default the most exact scheme of :data:`SCHEMES` that all nodes bear.
+    Every label is a level key; by default the most exact scheme of :data:`SCHEMES` that most nodes bear
+    (those of the control plane bear none).
 
     Raises:
         InvalidTopology: with the path of the member.
@@ -70,10 +75,10 @@ def _known_first(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _default_levels(nodes: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    for scheme in SCHEMES.values():
-        if all(scheme[-1] in labels for labels in nodes.values()):
-            return (scheme[-1],)
-    return ()
+    borne = Counter(key for labels in nodes.values() for key in labels)
+    lowest = [scheme[-1] for scheme in SCHEMES.values()]
+    by_most = [key for key in lowest if 2 * borne[key] > len(nodes)]
+    return tuple([*by_most, *(key for key in lowest if borne[key])][:1])
 
 
 def levels_of(document: Any) -> tuple[str, ...]:

@@ -90,6 +90,9 @@ def group(
 
 
 def _check_levels(topology: Topology, wanted: Sequence[str]) -> None:
+    if not wanted:
+        has = f"{topology.source} has {', '.join(topology.keys[:MOST_LISTED]) or 'none'}"
+        raise refuse_topology("levels", f"nothing says which level makes racks: name it; {has}", [])
     offences = [
         offence(
             f"levels/{at}", f"{topology.source} has no such level; it has {', '.join(topology.keys)}", key
