@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -61,7 +62,10 @@ def told_by_execute(command: Command) -> Command:
 @click.option(
     "--token-file", required=True, type=FILE, metavar="FILE", help="The agents' token, the same at each."
 )
-@click.option("--transport", default="stream", show_default=True, help="stream, verbs or nixl.")
+@click.option(
+    "--transport", type=click.Choice(["stream", "verbs", "nixl"]), default="stream", show_default=True,
+    help="What carries the state.",
+)  # fmt: skip
 @click.option(
     "--pause", "pause_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, metavar="S",
     help="Longest pause of the job; past it the job goes on as it was.",
@@ -88,8 +92,8 @@ def state(
     from .state_seen import Errand
 
     errand = Errand(
-        donor_name(tag_of(plan), move), plan, job, group, rank, source, target, _hosts(nodes),
-        _orders(orders), transport, pause_s, patience_s,
+        donor_name(tag_of(plan), move), plan, job, group, rank, source, target,
+        _hosts(nodes, source, target, pause_s + patience_s), _orders(orders), transport, pause_s, patience_s,
     )  # fmt: skip
     book = Book(_finder(agents, server, server_token_file, cluster), read_secret(token_file))
     configure_logs("critical")  # what matters is said in words
@@ -114,24 +118,47 @@ def _finder(agents: str | None, server: str | None, token_file: Path | None, clu
     if (agents is None) == (server is None):
         raise click.UsageError("say where agents are: either --agents or --server")
     if agents is not None:
+        _check_pattern(agents)
         return finder(agents)
     if token_file is None or server is None:
         raise click.UsageError("--server needs --server-token-file")
     return of_service(server, read_secret(token_file), cluster or "")
 
 
-def _hosts(hostlist: str) -> tuple[str, ...]:
+def _check_pattern(agents: str) -> None:
+    """A pattern that makes no URLs would be found out only after all the time that agents are waited for."""
+    from monkeytree.adapters.agents_url import check_agent_url
+
+    if "://" in agents and "{node}" in agents:
+        try:
+            check_agent_url(agents.replace("{node}", "node"), ())
+        except ValueError as error:
+            raise click.UsageError(f"--agents {agents}: it {error}") from None
+
+
+def _hosts(hostlist: str, source: str, target: str, waits_s: float) -> tuple[str, ...]:
+    """The nodes of the job; what no agent could do is refused before any is waited for."""
     from monkeytree.slurm.hostlist import BadHostlist, expand
 
+    if math.isnan(waits_s):  # it lies within any range
+        raise click.UsageError("--pause and --patience must be numbers of seconds")
+    if source == target:
+        raise click.UsageError(f"--source and --target are both {source}")
     try:
-        return tuple(expand(hostlist))
+        hosts: tuple[str, ...] = expand(hostlist)
     except BadHostlist as error:
         raise click.UsageError(f"--nodes {hostlist!r}: {error}") from None
+    if source not in hosts:
+        raise click.UsageError(f"--source {source} is none of --nodes {hostlist}")
+    return hosts
 
 
 def _orders(text: str) -> Mapping[str, tuple[int, ...]]:
     try:
-        return {str(group): tuple(int(rank) for rank in order) for group, order in orjson.loads(text).items()}
+        orders = {str(group): tuple(map(int, order)) for group, order in orjson.loads(text).items()}
+        if any(sorted(order) != list(range(len(order))) for order in orders.values()):
+            raise ValueError
+        return orders
     except (ValueError, TypeError, AttributeError):
         raise click.UsageError(f'--orders must be like {{"0": [0, 1, 2]}}, got {text[:80]!r}') from None
 

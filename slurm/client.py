@@ -103,12 +103,12 @@ class SlurmClient:
         return ours
 
     def jobs(self, *arguments: str) -> Any:
-        """``squeue --json``: all jobs that slurmctld knows."""
-        return parse(self.run("squeue", "--json", *arguments), "squeue --json")
+        """``squeue --json``: all jobs that slurmctld knows, those of hidden partitions too."""
+        return parse(self.run("squeue", "--json", "--all", *arguments), "squeue --json")
 
     def nodes(self) -> Any:
         """``sinfo --json``: all nodes."""
-        return parse(self.run("sinfo", "--json"), "sinfo --json")
+        return parse(self.run("sinfo", "--json", "--all"), "sinfo --json")
 
     def topology(self) -> str:
         """``scontrol show topology``; "" where the cluster has none (topology/none, topology/flat)."""
@@ -116,7 +116,7 @@ class SlurmClient:
 
     def steps(self) -> str:
         """One line a step: ``JOB.STEP|NODES``; the hidden ones of batch and extern too."""
-        return self.run("squeue", "--steps", "--noheader", "--format=%i|%N")
+        return self.run("squeue", "--steps", "--noheader", "--all", "--format=%i|%N")
 
     def config(self) -> dict[str, str]:
         """``scontrol show config``, by parameter."""

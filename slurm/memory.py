@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from monkeytree import limits
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -33,10 +35,13 @@ def recall(path: Path) -> Memory:
     try:
         document: Any = json.loads(path.read_text("utf-8"))
         known = {name: document[name] for name in Memory.__slots__}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Memory()
-    good = type(known["sequence"]) is int and all(
-        isinstance(value, str) for name, value in known.items() if name != "sequence"
+    sequence = known["sequence"]
+    good = (
+        type(sequence) is int
+        and -1 <= sequence < limits.SEQUENCE.high
+        and all(isinstance(value, str) for name, value in known.items() if name != "sequence")
     )
     return Memory(**known) if good else Memory()
 

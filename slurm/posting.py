@@ -61,7 +61,10 @@ class Service:
         plan_id = (
             body.get("plan_id") or body.get("id") or answer.headers.get("Location", "").rpartition("/")[2]
         )
-        return Receipt(str(body.get("snapshot_id", "")), str(plan_id), dict(body.get("over") or {}))
+        over = body.get("over") or {}
+        if not plan_id or not isinstance(over, dict):
+            raise self._strange("POST /v1/snapshots")
+        return Receipt(str(body.get("snapshot_id", "")), str(plan_id), over)
 
     def knows(self, snapshot_id: str) -> bool:
         """Whether it still has this snapshot.
@@ -84,7 +87,10 @@ class Service:
         """
         answer = self._call("GET", "/v1/snapshots", params={"cluster": cluster, "limit": 100})
         items = self._good(answer, "GET /v1/snapshots").get("items") or []
-        return max((item["sequence"] for item in items if item.get("sequence") is not None), default=-1)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self._strange("GET /v1/snapshots")
+        known = [item.get("sequence") for item in items]
+        return max((sequence for sequence in known if type(sequence) is int), default=-1)
 
     def _call(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
@@ -96,19 +102,22 @@ class Service:
         if not answer.is_success:
             problem = self._problem(answer)
             said = problem.get("detail") or problem.get("title") or answer.text[:200]
-            first = next(iter(problem.get("errors") or []), None)
-            more = f" {first}" if first else ""
+            errors = problem.get("errors")
+            more = f" {errors[0]}" if isinstance(errors, list) and errors else ""
             raise ServiceUnavailable(f"{call}: {answer.status_code} {problem.get('code', '')} {said}{more}")
         try:
             body = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceUnavailable(f"{call}: the answer is no JSON; is {self.url} MonkeyTree?") from None
         return body if isinstance(body, dict) else {}
+
+    def _strange(self, call: str) -> ServiceUnavailable:
+        return ServiceUnavailable(f"{call}: the answer is not one of MonkeyTree's; is {self.url} MonkeyTree?")
 
     @staticmethod
     def _problem(answer: httpx.Response) -> dict[str, Any]:
         try:
             body = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return body if isinstance(body, dict) else {}

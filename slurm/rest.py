@@ -36,13 +36,16 @@ class RestClient:
         timeout_s: float = TIME_LIMIT_S,
     ) -> None:
         socket = url.removeprefix("http+unix://") if url.startswith("http+unix://") else None
-        self._http = httpx.Client(
-            base_url="http://localhost" if socket else url,
-            headers={"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token},
-            timeout=timeout_s,
-            transport=httpx.HTTPTransport(uds=socket) if socket else None,
-            trust_env=False,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url="http://localhost" if socket else url,
+                headers={"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token},
+                timeout=timeout_s,
+                transport=httpx.HTTPTransport(uds=socket) if socket else None,
+                trust_env=False,
+            )
+        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise SlurmUnavailable(f"cannot ask {url} for {user}: {error}") from None
         self._url = url
         self._version = version
         self.requests = 0
@@ -56,16 +59,30 @@ class RestClient:
         """The version of the API in use.
 
         Raises:
-            SlurmFailed: none that we know is there.
+            SlurmFailed: none that we know is there, or the token is refused.
         """
         if self._version is None:
-            known = (
-                version for version in VERSIONS if self._get(f"/slurm/{version}/ping").status_code == 200
-            )
-            self._version = next(known, None)
-            if self._version is None:
-                raise SlurmFailed(f"{self._url} serves none of {VERSIONS[-1]} to {VERSIONS[0]}")
+            self._version = self._find_version()
         return self._version
+
+    def _find_version(self) -> str:
+        said: dict[str, int] = {}
+        for version in VERSIONS:
+            answer = self._get(f"/slurm/{version}/ping")
+            if answer.status_code == 200:
+                return version
+            self._refuse_401(answer)
+            said[version] = answer.status_code
+        told = ", ".join(f"{version}: {status}" for version, status in said.items() if status != 404)
+        raise SlurmFailed(
+            f"{self._url} serves none of {VERSIONS[-1]} to {VERSIONS[0]}{f' ({told})' if told else ''}"
+        )
+
+    def _refuse_401(self, answer: httpx.Response) -> None:
+        if answer.status_code == 401:
+            raise SlurmFailed(
+                f"{self._url} refuses the token (401); a new one: scontrol token lifespan=SECONDS"
+            )
 
     def jobs(self) -> Any:
         """All jobs."""
@@ -85,10 +102,7 @@ class RestClient:
         """
         path = f"/slurm/{self.version}/{what}"
         answer = self._get(path)
-        if answer.status_code == 401:
-            raise SlurmFailed(
-                f"{self._url} refuses the token (401); a new one: scontrol token lifespan=SECONDS"
-            )
+        self._refuse_401(answer)
         if not answer.is_success and not answer.headers.get("content-type", "").startswith(
             "application/json"
         ):

@@ -13,13 +13,17 @@ from . import values
 from .capacity import ClassKey, classes_for
 from .jobs import SlurmJob
 from .site import Site
-from .steps import display_id
+from .steps import display_id, first_task
 from .workers import layout_for
 
-NOT_YET = frozenset(
-    {"BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser", "Cleaning"}
-)
-"""Reasons for which a job could not start now, wherever there is room."""
+WAITS_FOR_NODES = (
+    "Priority", "Resources", "ReqNodeNotAvail", "Nodes_required_for_job", "Nodes required for job",
+    "NodeDown", "FrontEndDown", "SchedDefer",
+)  # fmt: skip
+"""What the reason of a job begins with that could start now if it had nodes.
+
+Others wait for more: a dependency, a time, a limit of their user's, a licence, a release.
+"""
 _YEAR_10000 = 253_402_300_800
 
 
@@ -29,6 +33,7 @@ def pending_jobs(
     names: Mapping[ClassKey, str],
     *,
     gpus: bool,
+    features: frozenset[str],
     environments: Mapping[int, Mapping[str, str]],
     warn: Callable[[str], None],
 ) -> tuple[tuple[Pending, ...], dict[str, str]]:
@@ -37,13 +42,15 @@ def pending_jobs(
     Args:
         names: name of each node class.
         gpus: whether a slot is a GPU.
+        features: those of every node.
     """
     wanted: list[Pending] = []
     left_out: dict[str, str] = {}
     waiting = [job for job in jobs if job.pending]
     for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.job_id)):
         size = _size(job, site.nodes.gres) if gpus else 1
-        why = _reason_against(job, size, site.nodes.gres)
+        fitting = _fitting(job, site, names, features)
+        why = _reason_against(job, size, site, fitting)
         if why is not None:
             left_out[str(job.job_id)] = why
             continue
@@ -54,7 +61,7 @@ def pending_jobs(
                 workers=job.node_count,
                 slots_per_worker=size,
                 rings=layout.rings if layout.rings is not None else layout.tp or 1,
-                classes=_classes(job, site, names),
+                classes=_classes(job, site, fitting, few=len(fitting) < len(names)),
                 one_per_node=True,
                 submitted_at=_time(job.submitted_at),
                 labels=_labels(job),
@@ -69,13 +76,22 @@ def _size(job: SlurmJob, gres: str) -> int:
     return asked or -(-values.tres_count(job.tres, gres) // max(1, job.node_count))
 
 
-def _reason_against(job: SlurmJob, size: int, gres: str) -> str | None:
-    if job.reason in NOT_YET or job.priority == 0:
-        return f"cannot start yet ({job.reason or 'priority 0'})"
+def _reason_against(job: SlurmJob, size: int, site: Site, names: Mapping[ClassKey, str]) -> str | None:
+    gres = site.nodes.gres
+    said = "" if job.reason in ("None", "NoReason") else job.reason
+    if job.priority == 0 or (said and not said.startswith(WAITS_FOR_NODES)):
+        return f"cannot start yet ({said or 'priority 0'})"
+    if job.reservation:
+        return f"waits for nodes of the reservation {job.reservation}"
     if job.het is not None:
         return "is a component of a heterogeneous job"
     if job.required or job.excluded:
         return "names or excludes nodes itself"
+    if not names:
+        asked = " ".join(text for text in (job.features, job.tres_per_node) if text)
+        return f"asks for {asked}, which no class of nodes is known to have"
+    if _nowhere(job, site, names):
+        return f"asks for the partition {job.partition}, which has no node of the snapshot"
     if job.node_count < 1 or size < 1:
         return f"asks for no {gres}"
     if not (limits.PENDING_WORKERS.holds(job.node_count) and limits.SLOTS_PER_WORKER.holds(size)):
@@ -83,16 +99,40 @@ def _reason_against(job: SlurmJob, size: int, gres: str) -> str | None:
     return None
 
 
-def _classes(job: SlurmJob, site: Site, names: Mapping[ClassKey, str]) -> frozenset[str] | None:
-    partitions = [part for part in job.partition.split(",") if part]
+def _fitting(
+    job: SlurmJob, site: Site, names: Mapping[ClassKey, str], common: frozenset[str]
+) -> Mapping[ClassKey, str]:
+    """The classes whose nodes surely have the features and GPU types that the job asks for."""
+    told: list[tuple[str, set[str]]] = []
+    features = set(job.features.split("&")) if job.features else set()
+    if not features <= common:
+        told.append(("features", features))
     types = set(values.gres_types(job.tres_per_node, site.nodes.gres))
     if types and "gres" in site.nodes.classes:
-        at = site.nodes.classes.index("gres")
-        fitting = {key: name for key, name in names.items() if types <= set(key[at])}
-        names = fitting if len(names) > 1 else names
-        if len(names) == 1:
-            return frozenset(names.values())
-    return classes_for(partitions, (), site.nodes, names)
+        told.append(("gres", types))
+    for what, wanted in told:
+        if what not in site.nodes.classes:
+            return {}
+        at = site.nodes.classes.index(what)
+        names = {key: name for key, name in names.items() if wanted <= set(key[at])}
+    return names
+
+
+def _nowhere(job: SlurmJob, site: Site, names: Mapping[ClassKey, str]) -> bool:
+    """Whether no node of the snapshot is in a partition of the job, as far as classes tell partitions."""
+    if "partitions" not in site.nodes.classes or not job.partition:
+        return False
+    at = site.nodes.classes.index("partitions")
+    return not set(job.partition.split(",")) & {part for key in names for part in key[at]}
+
+
+def _classes(
+    job: SlurmJob, site: Site, fitting: Mapping[ClassKey, str], *, few: bool
+) -> frozenset[str] | None:
+    """Classes that it may start on; None for any. ``few``: ``fitting`` are not all that there are."""
+    if few and len(fitting) < 2:
+        return frozenset(fitting.values())
+    return classes_for([part for part in job.partition.split(",") if part], (), site.nodes, fitting)
 
 
 def _time(seconds: int) -> str | None:
@@ -105,4 +145,5 @@ def _labels(job: SlurmJob) -> dict[str, str]:
     labels = {"slurm_job_id": str(job.job_id), "name": job.name, "user": job.user, "partition": job.partition}
     if job.array is not None:
         labels["slurm_id"] = display_id(job)
+        labels["slurm_task"] = first_task(job)
     return {key: value[:MAX_LABEL] for key, value in labels.items() if value}

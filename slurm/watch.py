@@ -20,7 +20,6 @@ from monkeytree.identity import placement_id, snapshot_id
 from monkeytree.snapshot import Snapshot
 
 from .build import Build, Reading, build_snapshot
-from .errors import ServiceUnavailable
 from .memory import Memory, recall, remember
 from .posting import Receipt, Service, Stale
 from .site import Site, WatchSite
@@ -147,7 +146,7 @@ class Watcher:
         self._tell(build)
         try:
             return self._send(build.snapshot)
-        except (ServiceUnavailable, Stale) as error:
+        except (MonkeyTreeError, Stale) as error:
             self._checked = float("-inf")  # it may have been replaced by one that knows nothing
             words = str(error) or "the service keeps knowing a newer sequence: is there a second watch?"
             self.say(f"cannot send the snapshot, next look in {self._next():g} s: {words}")

@@ -189,6 +189,9 @@ def test_where_agents_are_is_read_closely(tmp_path: Path) -> None:
         ({"MT_ORDERS": '{"0": 1}'}, "--orders must be like"),
         ({"MT_RANK": "-1"}, "MT_RANK"),
         ({"MT_SOURCE": ""}, "--source"),
+        ({"MT_SOURCE": "z"}, "--source z is none of --nodes a,b"),
+        ({"MT_TARGET": "b"}, "--source and --target are both b"),
+        ({"MT_ORDERS": '{"0": [0, 0]}'}, "--orders must be like"),
     ],
 )
 def test_what_it_is_told_wrongly_is_refused(changes: dict[str, str], said: str, tmp_path: Path) -> None:
@@ -196,5 +199,22 @@ def test_what_it_is_told_wrongly_is_refused(changes: dict[str, str], said: str, 
     (tmp_path / "token").chmod(0o600)
     words = ["--agents", "http://{node}:1", "--token-file", str(tmp_path / "token")]
     done = CliRunner().invoke(state, words, env={**TOLD, **changes})
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--agents", "http://agents:1/{node}"], "without path"),
+        (["--agents", "ftp://{node}"], "it must be http://HOST:PORT"),
+        (["--agents", "http://{node}:1", "--pause", "nan"], "must be numbers of seconds"),
+        (["--agents", "http://{node}:1", "--transport", "pigeon"], "is not one of"),
+    ],
+)
+def test_what_no_agent_could_do_is_not_waited_for(more: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "token").chmod(0o600)
+    done = CliRunner().invoke(state, ["--token-file", str(tmp_path / "token"), *more], env=TOLD)
     assert done.exit_code == 2
     assert said in done.output
