@@ -41,7 +41,8 @@ class Membership:
 
     Attributes:
         epoch: of the pause that made it.
-        attempt: 0 for the first re-form of the epoch, 1 for the one that takes it back.
+        attempt: 0 for the first re-form of the epoch, 1 for the one that takes it back; more where a worker
+            that came home from a parked state ended in its first iteration, and another one came.
         step: the boundary at which the job paused: iterations finished so far.
         members: all ranks, sorted by group and rank.
         orders: ring order by group, of the groups whose order is known to differ from by-rank.
@@ -59,3 +60,14 @@ class Membership:
     def name(self) -> str:
         """Differs for every re-form of the job: use it as the prefix of the rendezvous."""
         return f"{self.epoch}.{self.attempt}"
+
+    @property
+    def undo_key(self) -> str:
+        """Key of the job's store: once ``undo`` stands there, some member will not come. A ``rebind_fn`` that
+        looks there while it waits, and raises, does not wait in vain."""
+        return f"{keys_of(self.epoch, self.attempt)}probation"
+
+
+def keys_of(epoch: int, attempt: int) -> str:
+    """What the keys of a re-form, and of the first iteration after it, begin with."""
+    return f"monkeytree/{epoch}/" + (f"home{attempt}/" if attempt else "")

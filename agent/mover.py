@@ -40,7 +40,7 @@ MOVE_STATES: tuple[str, ...] = agents.MOVE_STATES
 LINGER_S = 1.0
 """How long a mover at its end stays, for the agent and its peer to hear of it."""
 AGAIN_S = 0.2
-_NONSENSE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+NONSENSE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Mover:
                 body = {"kind": name, **do()}
             except MonkeyTreeError as error:
                 body = {"kind": "failed", "code": error.code, "message": str(error)}
-            except (OSError, Closed, MemoryError, *_NONSENSE) as error:  # or we would wait for it
+            except (OSError, Closed, MemoryError, *NONSENSE) as error:  # or we would wait for it
                 body = {"kind": "failed", "code": "peer_lost", "message": str(error) or repr(error)}
             self.events.put(Event("work", Message({**body, "landing": landing})))
 
@@ -332,7 +332,7 @@ class Mover:
             self.fail(error.code, str(error))
         except (OSError, Closed) as error:
             self.fail("transport_failed", str(error))
-        except _NONSENSE as error:
+        except NONSENSE as error:
             what = "nothing" if event.message is None else event.message.kind
             self.fail("transport_failed", f"{event.who} said {what!r}, which cannot be read: {error!r}")
 

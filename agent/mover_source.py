@@ -49,7 +49,7 @@ class SourceMover(ParkingMover):
         elif event.who == "standby":
             self.welcome_home(event)
         elif event.who == "exit" and self.returning and not self.final:
-            self.home_ended()
+            self.home_ended(event.pid)
         elif event.who == "work" and message is not None:
             self._work(message)
 
@@ -58,7 +58,7 @@ class SourceMover(ParkingMover):
         self.tell_peer("failed", code=code)
         if self.returning:
             if time.monotonic() >= self.home_by:
-                self.stranded("it did not come up, or not back into its group, in time")
+                self.home_late()
             return
         if self.progress.parked:
             self.go_home(code, message)

@@ -290,8 +290,7 @@ class Moves(Resuming):
             return
         elif entry.status.state not in _LATE or worker is None:
             if entry.status.parked:
-                why = "the parked state is gone (its host has restarted), or no mover could take it up"
-                lost = error_of("parked_lost", why)
+                lost = error_of("parked_lost", self._lost(move_id, request))
             self.ledger.change(move_id, state="ABORTED", error=lost, parked=False)
         if entry.status.final:
             self.sweep()
@@ -323,11 +322,13 @@ class Moves(Resuming):
                 retry_after_s=_RETRY_S,
             )
         keeps = [e for e in open_moves if e.request.role == "destination" or e.request.staged]
-        used = sum(entry.request.state_bytes or 0 for entry in keeps)
+        kept = self.kept_bytes()
+        used = kept + sum(entry.request.state_bytes or 0 for entry in keeps)
         wanted = request.state_bytes or 0
         if (request.role == "destination" or request.staged) and used + wanted > self._arena_bytes:
+            of_them = f" ({kept:,} of them could not go home, see {self._parked_in})" if kept else ""
             raise ArenaFull(
-                f"{wanted:,} bytes on top of {used:,} exceed the {self._arena_bytes:,} of this node",
+                f"{wanted:,} bytes on top of {used:,}{of_them} exceed the {self._arena_bytes:,} of this node",
                 retry_after_s=_RETRY_S,
             )
 

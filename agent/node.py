@@ -232,6 +232,7 @@ class Node:
         self.journal.forget(before)
         for ledger in (self.moves.ledger, self.pauses.ledger):
             ledger.forget(before)
+        self.moves.sweep()
         _sweep_files(self.options.data / "moves", before)
         if self.published is not None:
             self.published.sweep()

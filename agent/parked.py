@@ -28,6 +28,8 @@ from .arena import Arena, Layout
 
 _CHUNK = 8 * 2**20
 _THREADS = 2
+KEPT_S = 86_400.0
+"""How long a state is kept that could not go home, or whose move the journal does not tell of."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -154,6 +156,13 @@ class ParkedFile:
         for path in (self.record, self.file):
             path.unlink(missing_ok=True)
 
+    def where_it_is(self) -> str:
+        """For who has to see to it."""
+        return (
+            f"Its state is kept in {self.file} for {KEPT_S / 3_600:g} hours, with its record {self.record}: "
+            "read it as docs/agents.md shows, or delete both to have the memory back"
+        )
+
     def _write_record(self, document: Mapping[str, Any]) -> None:
         fresh = self.record.with_name(self.record.name + "-new")
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -248,6 +257,26 @@ def record_of(body: Mapping[str, Any], paused_at: float, command: tuple[str, ...
     """The record of a state as its worker offered it (``fill`` adds what it finds)."""
     about = {name: body.get(name) for name in ("step", "pause", "orders", "identity")}
     return Record(boot(), paused_at, body["layout"], 0, (), about, command, dict(env))
+
+
+def young(records: Iterator[Path], now: float) -> set[Path]:
+    """Of those records, the ones written less than :data:`KEPT_S` before the Unix time ``now``."""
+    found = set()
+    for record in records:
+        with contextlib.suppress(OSError):
+            if record.stat().st_mtime > now - KEPT_S:
+                found.add(record)
+    return found
+
+
+def sizes(folder: Path) -> dict[Path, int]:
+    """The states that lie in a folder, and their bytes."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            with contextlib.suppress(OSError):
+                found[file] = file.stat().st_size
+    return found
 
 
 def age(record: Record) -> float:

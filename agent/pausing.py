@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire.agents import PauseMove, PauseRequest, dump
 
 from .hold import Hold
@@ -21,6 +22,12 @@ from .store import StoreLost
 
 StateFn = Callable[[], WorkerState]
 RebindFn = Callable[[Membership], None]
+
+
+class NotHome(MonkeyTreeError):
+    """A rank whose state was parked is not in the job again."""
+
+    code = "worker_lost"
 
 
 @dataclass
@@ -180,15 +187,58 @@ def rebind(trip: Trip, rebind_fn: RebindFn) -> bool:
     return trip.keys.probation != "undo"
 
 
-def take_back(trip: Trip, rebind_fn: RebindFn, **error: Any) -> None:
+def take_back(trip: Trip, rebind_fn: RebindFn, **error: Any) -> Trip | None:
     """Form the old group anew, after an undo or where a parked worker returns.
+
+    Returns:
+        Where parked workers have come home: the trip that goes on, for their first iteration can be taken
+        back too. None where all is over.
 
     Raises:
         Exception: what ``rebind_fn`` raises: then the job fails as any job that cannot form its group.
+        NotHome: a parked worker did not come.
     """
-    rebind_fn(trip.membership(1))
     told = {"error": error} if error else {}
+    if trip.keys.left():
+        trip = come_together(trip, rebind_fn)
+        trip.report(state="REFORMED", pause_s=trip.seconds(), **told)
+        return trip
+    rebind_fn(trip.membership(1))
     trip.report(state="ABORTED", pause_s=trip.seconds(), **told)
+    return None
+
+
+def come_together(trip: Trip, rebind_fn: RebindFn, *, arrived: bool = False) -> Trip:
+    """Form the old group with those who come home; again where one of them ends, and its successor comes.
+
+    Args:
+        arrived: this process is one of them. It tries again for the others' sake only: its own place
+            is better taken by a fresh process.
+    """
+    request, failure = trip.request, None
+    while True:
+        ends = max(trip.decides_by, time.monotonic()) + request.deadlines.first_iteration_s
+        before = trip.keys.attempt
+        attempt = trip.keys.await_homecoming(before, ends)
+        if not attempt:
+            away = ", ".join(f"{move.group}/{move.rank} (of {move.source})" for move in trip.keys.left())
+            raise failure or NotHome(
+                f"the parked ranks {away} did not all come back to the job in epoch {request.epoch}: ask the "
+                f"agents of their nodes for the ends of the moves"
+            )
+        trip = replace(trip, keys=trip.keys.again(attempt))
+        try:
+            rebind_fn(trip.membership(attempt))
+            failure = None
+        except StoreLost:
+            raise
+        except Exception as error:  # noqa: BLE001  # as in rebind(): it may fail in any way
+            failure = error
+            trip.keys.settle("undo")
+        if failure is None and trip.keys.probation != "undo":
+            return trip
+        if arrived and trip.keys.homecoming()[0] == attempt:
+            raise failure or NotHome(f"attempt {attempt} at forming the group was taken back")
 
 
 def close(hold: Hold | None, outcome: str) -> None:

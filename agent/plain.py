@@ -6,6 +6,9 @@ Each step draws from its own random generator, reads a piece of its state, puts 
 ranks form through the job's store (its "gradient"), and writes what follows from the sum into its state. A
 lost byte, a generator that did not move, or a step done twice changes every later sum of every rank. At the
 end it writes the sums and the digest of the state.
+
+With ``--drill`` keys of the job's store say what standbys do: ``plain/mishaps`` has a word for each that is
+started, where it dies; while ``plain/hold`` is set they stay in their first iteration.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from .worker import Worker
 _PIECE = 4_096
 _SUM = struct.Struct("<Q")
 _LOOK_S = 0.5
+_HOLD_S = 0.01
 _PATIENCE_S = 120.0
 
 
@@ -49,11 +53,14 @@ class Plain:
         self.me = f"{arguments.group}/{arguments.rank}"
         self.name = "start"
         self.order: tuple[int, ...] = ()
-        self.arena = Arena.create([("weights", arguments.bytes), ("moments", _PIECE)])
+        self.mishap = self._next_mishap() if arguments.drill and os.environ.get(STANDBY_VARIABLE) else ""
+        more = [("more", _PIECE)] if self.mishap == "layout" else []
+        self.arena = Arena.create([("weights", arguments.bytes), ("moments", _PIECE), *more])
         self.random = random.Random(f"{arguments.seed} {self.me}")
         self.loaded = 0
         self.sums: list[int] = []
         self.worker: Worker | None = None
+        self.held = arguments.drill and bool(os.environ.get(STANDBY_VARIABLE))
         self.slow_first = arguments.slow_first if os.environ.get(STANDBY_VARIABLE) else 0.0
         if not os.environ.get(STANDBY_VARIABLE):
             block = random.Random(f"{arguments.seed} weights {self.me}").randbytes(
@@ -62,6 +69,19 @@ class Plain:
             view = self.arena.view("weights")
             for offset in range(0, arguments.bytes, len(block) or 1):
                 view[offset : offset + len(block)] = block[: arguments.bytes - offset]
+
+    def _next_mishap(self) -> str:
+        """Where this standby is to die."""
+        first, _, rest = self.store.get("plain/mishaps").partition(" ")
+        self.store.set("plain/mishaps", rest)
+        return first
+
+    def _fall(self, mishap: str) -> None:
+        """Die, where that is what the drill wants here."""
+        if self.mishap == mishap:
+            sys.stderr.write(f"the drill has this standby die: {mishap}\n")
+            sys.stderr.flush()
+            os._exit(1)
 
     # -- what the client asks for ---------------------------------------------------------------------------
 
@@ -72,25 +92,27 @@ class Plain:
         return json.dumps([self.random.getstate(), self.loaded, self.sums]).encode()
 
     def restore(self, extras: bytes) -> None:
+        self._fall("restore")
         (version, internal, gauss), self.loaded, self.sums = json.loads(extras)
         self.random.setstate((version, tuple(internal), gauss))
 
     def rebind(self, membership: Membership) -> None:
         """All meet under the membership's name, as a real group would."""
+        self._fall("rebind")
         self.name = membership.name
         self.order = membership.orders.get(self.arguments.group, ())
         self.store.set(f"plain/{self.name}/here/{self.me}", "1")
         ends = time.monotonic() + min(membership.timeout_s, _PATIENCE_S)
         keys = [f"plain/{self.name}/here/{member.id}" for member in membership.members]
-        undo = f"monkeytree/{membership.epoch}/probation"
         while not self.store.wait(keys, _LOOK_S):
-            if time.monotonic() > ends or (membership.attempt == 0 and self.store.get(undo) == "undo"):
+            if time.monotonic() > ends or self.store.get(membership.undo_key) == "undo":
                 raise LostMember(f"not all members came to {self.name}")
 
     # -- the training ---------------------------------------------------------------------------------------
 
     def step(self, step: int) -> None:
         """One iteration up to the update, and the update."""
+        self._fall("first")
         self.loaded += 1
         drawn = self.random.getrandbits(63)
         view = self.arena.view("weights")
@@ -100,8 +122,11 @@ class Plain:
         if self.worker is not None:
             if self.slow_first and self.worker.in_probation:
                 time.sleep(self.slow_first)
+            while self.held and self.worker.in_probation and self.store.get("plain/hold"):
+                time.sleep(_HOLD_S)
             self.worker.before_update()
         self._update(step, at, total)
+        self._fall("update")
         self.sums.append(total)
         if step >= 2:
             self.store.delete(f"plain/{self.name}/{step - 2}/{self.me}")
@@ -143,6 +168,8 @@ class Plain:
         standby = bool(os.environ.get(STANDBY_VARIABLE))
         time.sleep(a.slow_start if standby else 0.0)
         if standby:
+            self._fall("start")
+            time.sleep(3_600.0 if self.mishap == "hang" else 0.0)
             self.worker = standby_worker(
                 self.state, self.rebind, restore_fn=self.restore, extras_fn=self.extras, store=self.store
             )
@@ -219,6 +246,7 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
         "--slow-first", type=float, default=0.0, help="seconds its first iteration takes longer"
     )
     parser.add_argument("--shared-update", action="store_true", help="as if the update needed all ranks")
+    parser.add_argument("--drill", action="store_true", help="see plain/mishaps, plain/hold")
     parser.add_argument("--out", default="", help="JSON with the digest and the sums at the end")
     return parser.parse_args(words)
 

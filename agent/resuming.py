@@ -15,13 +15,15 @@ from .logs import logger
 from .mover import Config
 from .mover_process import MoverLink, start_mover
 from .options import Options
-from .parked import age, folder_of, sweep
+from .parked import age, folder_of, sizes, sweep, young
 from .registry import Registry
 
 _MOST_MOVERS = 8
 """Movers that are started for one parked state, or more while its job has patience."""
 _REST_S, _LONGEST_REST_S = 0.25, 5.0
 """Before the second of them, and before any."""
+_STRANDED = ("standby_failed", "parked_lost")
+"""Ends of moves whose worker is gone while its state may lie there still."""
 
 log = logger(__name__)
 
@@ -106,13 +108,38 @@ class Resuming:
             link.tell("start", descriptor=entry.status.descriptor)
 
     def sweep(self) -> None:
-        """Remove states in the host's memory, and records of them, that no open move needs."""
-        kept = set()
+        """Remove states in the host's memory, and records of them, that nobody needs any more.
+
+        Needed are those of open moves; for a day also those that could not go home, and those of moves that
+        the journal does not tell of, or not in words of this release: nobody has said that they are over.
+        """
+        folder = self._options.data / "moves"
+        needed, done = set(), set()
         for move_id, entry in self.ledger:
-            if not entry.status.final and entry.request.staged:
-                found = self._config(move_id, entry.request).parked_file
-                kept |= {found.file, found.record}
-        sweep(self._parked_in, kept)
-        for record in (self._options.data / "moves").glob("*.parked"):
-            if record not in kept:
+            if entry.request.staged:
+                parked = self._config(move_id, entry.request).parked_file
+                if not entry.status.final:
+                    needed |= {parked.file, parked.record}
+                elif (entry.status.error or {}).get("code") not in _STRANDED:
+                    done.add(parked.record)
+        for record in young(folder.glob("*.parked"), time.time()) - done:
+            needed |= {record, self._parked_in / f"{record.stem}.state"}
+        sweep(self._parked_in, needed)
+        for record in folder.glob("*.parked"):
+            if record not in needed:
                 record.unlink(missing_ok=True)
+
+    def kept_bytes(self) -> int:
+        """Memory of the host in states that no open move accounts for: they could not go home."""
+        lying = sizes(self._parked_in)
+        for move_id, entry in self.ledger:
+            if entry.request.staged and not entry.status.final and lying:
+                lying.pop(self._config(move_id, entry.request).parked_file.file, None)
+        return sum(lying.values())
+
+    def _lost(self, move_id: str, request: MoveRequest) -> str:
+        """What to say of a parked state that no mover takes up any more."""
+        parked = self._config(move_id, request).parked_file
+        if parked.read() is None:
+            return "the parked state is gone: its host has restarted"
+        return f"no mover could take the parked state up. {parked.where_it_is()}"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from monkeytree.wire.agents import restore_pause
 
@@ -72,12 +73,16 @@ def take_over(
     restore_fn(message.blob)
     trip.extras = message.blob
     identity = Identity.read(message.body["identity"])
-    found = _return(trip, bool(message.body.get("patient"))) if calling.home else _land(trip, rebind_fn)
+    holder = ""
+    if calling.home:
+        found, holder = _return(trip, message.body)
+    else:
+        found = _land(trip, rebind_fn)
     if found not in ("returned", "reformed"):
-        _tell(channel, found)
+        _tell(channel, found, holder)
         raise NotNeeded(0)
     if calling.home:
-        rebind_fn(trip.membership(1))
+        trip = pausing.come_together(trip, rebind_fn, arrived=True)
     _tell(channel, found)
     return Worker(
         identity,
@@ -117,32 +122,37 @@ def _trip(calling: Calling, message: Message, store: JobStore) -> Trip:
 def _land(trip: Trip, rebind_fn: Callable[[Membership], None]) -> str:
     """At a destination: the job may commit now; ``reformed`` where it did and the group has formed."""
     assert trip.move is not None
-    if not trip.keys.claim("land", trip.move.id, _token()):
+    if not trip.keys.claim(trip.move.id, _token()):
         return "elsewhere"
     trip.keys.store.set(trip.keys.verified(trip.move.id), "1")
     there = pausing.decide(trip, trip.decides_by) == "commit" and pausing.rebind(trip, rebind_fn)
     return "reformed" if there else "aborted"
 
 
-def _return(trip: Trip, patient: bool) -> str:
+def _return(trip: Trip, told: Mapping[str, Any]) -> tuple[str, str]:
     """At home again, from a parked state: ``returned`` where the job needs us here.
 
     Args:
-        patient: the state may have landed, and nobody saw that fail: its first iteration has its time.
+        told: by the mover. ``patient``: the state may have landed, and nobody saw that fail: its first
+            iteration has its time. ``token``: what we write where we take the worker's place; ``over``:
+            those of successors before us that are dead.
 
     Returns:
-        Otherwise ``stayed`` (the source's process never left), ``landed``, or ``elsewhere`` (another
-        successor is home).
+        Otherwise ``stayed`` (the source's process never left), ``landed``, or ``elsewhere``: with the token
+        of another successor that is home; without, where one was: it has been through its first iteration.
     """
     assert trip.move is not None
     keys = trip.keys
     if trip.move.staged and not keys.park(trip.move.id):
-        return "stayed"
+        return "stayed", ""
     if keys.decide("abort") == "commit":
         ends = time.monotonic() + trip.request.deadlines.first_iteration_s
-        if (keys.await_probation(ends) if patient else keys.settle("undo")) == "kept":
-            return "landed"
-    return "returned" if keys.claim("home", trip.move.id, _token()) else "elsewhere"
+        if (keys.await_probation(ends) if told.get("patient") else keys.settle("undo")) == "kept":
+            return "landed", ""
+    holder = keys.claim_home(trip.move.id, str(told["token"]), told["over"])
+    if holder != told["token"]:
+        return "elsewhere", holder
+    return "returned" if keys.take_back_before(keys.homecoming()[0]) else "elsewhere", ""
 
 
 def _token() -> str:
@@ -150,6 +160,6 @@ def _token() -> str:
     return f"{os.getpid()}-{secrets.token_hex(8)}"
 
 
-def _tell(channel: Channel, outcome: str) -> None:
+def _tell(channel: Channel, outcome: str, holder: str = "") -> None:
     with contextlib.suppress(Closed):  # the mover may have gone; the store knows all
-        channel.send("outcome", outcome=outcome)
+        channel.send("outcome", outcome=outcome, holder=holder)

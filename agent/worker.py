@@ -148,10 +148,9 @@ class Worker:
         trip.report = self._reporter(trip.request.epoch)
         if home:
             error = _error("returned", "it was started at home again from its parked state")
-            trip.report(state="ABORTED", decision="abort", error=error, pause_s=trip.seconds())
-            self._tell("released")
-            return
-        trip.report(state="REFORMED", decision="commit", step=trip.step, pause_s=trip.seconds())
+            trip.report(state="REFORMED", decision="abort", error=error, pause_s=trip.seconds())
+        else:
+            trip.report(state="REFORMED", decision="commit", step=trip.step, pause_s=trip.seconds())
         self._probation = Probation(trip, arrived=True, update_is_local=self.identity.update_is_local)
 
     def close(self) -> None:
@@ -208,8 +207,8 @@ class Worker:
         if decision == "commit":
             return self._commit(trip, hold)
         pausing.close(hold, "aborted")
-        if trip.keys.any_parked():
-            pausing.take_back(trip, self._rebind_fn, code="returned", message="a parked worker returned")
+        if trip.keys.left():
+            self._take_back(trip, "returned", "a parked worker returned")
         else:
             code = hold.failure if hold and hold.failure else "job_aborted"
             error = _error(code, "the job decided to go on as it was")
@@ -256,21 +255,29 @@ class Worker:
 
     def _kept(self, trip: Trip) -> None:
         self._probation = None
-        trip.report(state="RELEASED", figures={"first_iteration_s": trip.seconds()})
+        state = "ABORTED" if trip.keys.attempt else "RELEASED"  # who came home is where the move began
+        trip.report(state=state, figures={"first_iteration_s": trip.seconds()})
         self._tell("released")
 
     def _undo(self, trip: Trip, arrived: bool, why: str, *, iterated: bool = True) -> None:
         self._probation = None
         self.orders = dict(trip.orders)
         if arrived:
-            trip.report(state="ABORTED", decision="undo", error=_error("undone", why))
-            self._tell("undone")
+            if trip.keys.attempt == 0:
+                trip.report(state="ABORTED", decision="undo", error=_error("undone", why))
+            self._tell("undone")  # one that came home says no more: another one may yet come
             self._link.leave()
             raise NotNeeded(0)
         if iterated:
             self._restore_fn(trip.extras)
-        trip.report(decision="undo")
-        pausing.take_back(trip, self._rebind_fn, code="undone", message=why)
+        if trip.keys.attempt == 0:
+            trip.report(decision="undo")
+        self._take_back(trip, "returned" if trip.keys.attempt else "undone", why)
+
+    def _take_back(self, trip: Trip, code: str, message: str) -> None:
+        back = pausing.take_back(trip, self._rebind_fn, code=code, message=message)
+        if back is not None:
+            self._probation = Probation(back, arrived=False, update_is_local=self.identity.update_is_local)
 
     def _reporter(self, epoch: int) -> Callable[..., None]:
         def report(**told: Any) -> None:

@@ -60,8 +60,7 @@ class Member:
 
     def _undone(self, membership: Membership) -> Callable[[], bool]:
         """Whether the move was taken back while its group forms: somebody will never come then."""
-        key = f"monkeytree/{membership.epoch}/probation"
-        return lambda: membership.attempt == 0 and self.store.get(key) == "undo"
+        return lambda: self.store.get(membership.undo_key) == "undo"
 
     def form(self) -> None:
         """The group that the job starts with."""

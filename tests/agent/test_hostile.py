@@ -265,15 +265,17 @@ def test_a_full_disk_costs_no_parked_state(rig: Rig) -> None:
     job.assert_unharmed(job.stop())
 
 
-def test_a_successor_at_home_that_hangs_ends_the_move(rig: Rig) -> None:
-    _, moving = parked(rig, more=["--slow-start", "600"], prepare_s=3.0)
+def test_a_successor_at_home_that_hangs_is_killed_and_another_one_started(rig: Rig) -> None:
+    job, moving = parked(rig, more=["--drill"], prepare_s=6.0)
+    job.store.set("plain/mishaps", "hang")
     (mover,) = rig.agents["n1"].movers()
     moving.client("n1").abort_move(moving.move_id(1), moving.command)
     (home,) = eventually(mover.children, why="the successor is started")
     ended = moving.move_ended("n1", 1)
-    assert (ended.state, (ended.error or {}).get("code")) == ("ABORTED", "standby_failed")
-    eventually(lambda: not _alive(home.pid), why="it holds no slot any more")
-    assert "in time" in (ended.error or {}).get("message", "")
+    assert (ended.state, (ended.error or {}).get("code")) == ("ABORTED", "returned")
+    assert not _alive(home.pid), "it holds no slot any more"
+    assert job.worker(1).pid != home.pid
+    job.assert_unharmed(job.stop())
 
 
 def _alive(pid: int) -> bool:

@@ -22,7 +22,7 @@ from monkeytree.agent.parked import folder_of, sweep
 from monkeytree.wire.agents import Command, Deadlines, MoveRequest, dump
 
 from .rig import Moving, Rig, eventually
-from .test_parked_deaths import everything_ended, parked
+from .test_parked_deaths import everything_ended, files, parked
 from .test_staged import park
 
 PATIENT = Deadlines(60.0, 60.0, 120.0, 120.0)
@@ -75,6 +75,25 @@ def test_neither_nonsense_nor_a_node_that_starts_nothing_costs_the_state(
     job.assert_unharmed(job.stop())
 
 
+def test_a_state_that_no_mover_takes_up_any_more_is_kept_and_named(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.agent("n1")
+    rig.agent("n3")
+    job = rig.job(["n3", "n1"])
+    job.ready()
+    moving = job.begin(1, "n2", staged=True, deadlines=PATIENT)
+    park(rig, job, moving)
+    monkeypatch.setattr(resuming, "_MOST_MOVERS", 0)
+    monkeypatch.setattr(resuming, "age", lambda record: PATIENT.pause_s + 1.0)
+    (mover,) = rig.agents["n1"].movers()
+    os.kill(mover.pid, signal.SIGKILL)
+    error = moving.move_ended("n1", 1).error or {}
+    assert error["code"] == "parked_lost"
+    (name,) = files(rig)
+    assert name in error["message"]
+
+
 def test_a_mover_that_does_not_answer_is_ended(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would come up beside the next one."""
     rig.agent("n2")
@@ -95,22 +114,6 @@ def test_a_mover_that_does_not_answer_is_ended(rig: Rig, monkeypatch: pytest.Mon
     assert mover.wait(30) == -signal.SIGKILL
     assert mover.stdin is not None
     mover.stdin.close()
-
-
-@pytest.mark.parametrize("outcome", ["landed", "stayed", None])
-def test_last_words_of_a_successor_count_though_it_has_left(tmp_path: Path, outcome: str | None) -> None:
-    """Its end and its words come by two threads, in any order."""
-    mover = a_source(tmp_path)
-    mover.returning = True
-    mover.arrived = outcome is not None
-    mover.handle(Event("exit", Message({"code": 0})))
-    assert mover.final is (outcome is None)
-    if outcome is not None:
-        channel = Channel.__new__(Channel)  # who spoke, and is gone
-        mover.handle(Event("standby", Message({"kind": "outcome", "outcome": outcome}), channel))
-        assert mover.progress.state == ("RELEASED" if outcome == "landed" else "ABORTED")
-    else:
-        assert (mover.progress.error or {})["code"] == "standby_failed"
 
 
 def test_a_peer_that_talks_nonsense_ends_the_move_and_not_the_mover(tmp_path: Path) -> None:
