@@ -14,6 +14,7 @@ import pytest
 
 import monkeytree
 from monkeytree.adapters.documents import parse_utc
+from monkeytree.adapters.executions_journal import LeaseLost
 from monkeytree.adapters.notify import Announcer
 from monkeytree.adapters.rows import PlanRow, SnapshotRow
 from monkeytree.adapters.settings import Settings
@@ -104,6 +105,25 @@ class Site:
         Crew(self.settings).execute(execution_id)
         state: str = self.store.executions.find(execution_id).state
         return state
+
+
+def lose_lease(site: Site, execution_id: str, when: Callable[[str, str, str], bool]) -> None:
+    """Run an attempt that is taken for dead in mid-call: its journal is closed to it, and it is queued again.
+
+    ``when`` is asked with the node, the name and the id of each call; the first that it says yes to it is.
+    """
+    lost: list[str] = []
+
+    def before(node: str, name: str, its_id: str) -> None:
+        if when(node, name, its_id) and not lost:
+            lost.append(name)
+            site.store.executions.expire(execution_id, 1)
+            site.store.executions.requeue_expired(9)
+
+    site.nodes.before = before
+    with pytest.raises(LeaseLost):
+        site.run_unheld(execution_id)
+    site.nodes.before = lambda *_: None
 
 
 def racks(*names: str, nodes: int = 2, slots: int = 1, uplinks: int = 1) -> list[dict[str, Any]]:

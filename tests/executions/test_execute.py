@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from monkeytree.adapters.executions_journal import LeaseLost
-
-from .conftest import FULL, ROOMY, Site, cluster, job, move, racks
+from .conftest import FULL, ROOMY, Site, cluster, job, lose_lease, move, racks
 
 Sites = Callable[..., Site]
 TWO_WAVES = (move("A", 1, "r2n0", "r1n2"), move("B", 0, "r1n1", "r2n2", wave=1))
@@ -230,19 +228,7 @@ def test_it_is_cancelled_between_waves(site_of: Sites) -> None:
 def test_what_one_worker_began_the_next_goes_on_with(site_of: Sites, at: str) -> None:
     site = site_of()
     execution = site.order(site.plan(*TWO_WAVES))
-    crew_calls: dict[str, int] = {}
-
-    def lose(node: str, name: str, its_id: str) -> None:
-        if name == at and not crew_calls:
-            crew_calls["lost"] = 1
-            # the worker is taken for dead in mid-call: its journal is closed to it
-            site.store.executions.expire(execution, 1)
-            site.store.executions.requeue_expired(9)
-
-    site.nodes.before = lose
-    with pytest.raises(LeaseLost):
-        site.run_unheld(execution)
-    site.nodes.before = lambda *_: None
+    lose_lease(site, execution, lambda node, name, its_id: name == at)
     assert site.store.executions.find(execution).state == "queued"
     assert site.run(execution) == "done"
     assert site.store.executions.find(execution).attempt == 2
@@ -258,18 +244,12 @@ def test_a_swap_is_taken_up_while_its_states_lie_in_host_memory(site_of: Sites, 
     execution = site.order(site.plan())
     seen: list[str] = []
 
-    def lose(node: str, name: str, its_id: str) -> None:
-        parked = [status for _, status in site.nodes.memory.moves.values() if status.parked]
-        if parked and name == at:
+    def while_parked(node: str, name: str, its_id: str) -> bool:
+        if name == at and any(status.parked for _, status in site.nodes.memory.moves.values()):
             seen.append(name)
-            if len(seen) == count:
-                site.store.executions.expire(execution, 1)
-                site.store.executions.requeue_expired(9)
+        return len(seen) == count
 
-    site.nodes.before = lose
-    with pytest.raises(LeaseLost):
-        site.run_unheld(execution)
-    site.nodes.before = lambda *_: None
+    lose_lease(site, execution, while_parked)
     assert site.run(execution) == "done"
     moved = [step for step in site.store.executions.steps(execution) if step.kind == "move"]
     where = site.nodes.where()
