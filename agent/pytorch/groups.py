@@ -6,6 +6,7 @@ finds out says so in the store, and everybody looks there while waiting.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -70,7 +71,27 @@ class GlooGroup:
         Raises:
             GroupBroken: a rank is gone, said by gloo, by another rank or by the clock.
         """
-        works = [self._group.allreduce([tensor]) for tensor in tensors]
+        self.finish([self.begin(_sum_of(tensor)) for tensor in tensors], timeout_s)
+
+    def begin(self, operation: Callable[[dist.ProcessGroupGloo], dist.Work]) -> dist.Work:
+        """Start an operation that all ranks start in the same order; hand it to :meth:`finish`.
+
+        Raises:
+            GroupBroken: gloo does not take it any more.
+        """
+        try:
+            return operation(self._group)
+        except RuntimeError as error:
+            self.abandon()
+            reason = str(error).splitlines()[0]
+            raise GroupBroken(f"group {self.name}, rank {self.rank}: {reason}") from error
+
+    def finish(self, works: Sequence[dist.Work], timeout_s: float | None = None) -> None:
+        """Wait for operations.
+
+        Raises:
+            GroupBroken: as in :meth:`sum`; their tensors must not be used again.
+        """
         deadline = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         for work in works:
             self._finish(work, deadline)
@@ -89,6 +110,11 @@ class GlooGroup:
             self._store.set(LOST, "1")
         except RuntimeError:  # the store is gone: they will notice too
             return
+
+    def abandon(self) -> None:
+        """As :meth:`break_up`, where operations may be under way that nobody will wait for."""
+        _bury(self._group)
+        self.break_up()
 
     def _gather(self, deadline: float) -> None:
         """Wait until every rank has come: gloo would wait several times its limit for one that does not."""
@@ -111,7 +137,7 @@ class GlooGroup:
             except RuntimeError:
                 reason = self._trouble(work, deadline)
             if reason is not None:
-                _graveyard.append((self._group, work))
+                _bury((self._group, work))
                 self.break_up()
                 raise GroupBroken(f"group {self.name}, rank {self.rank}: {reason}")
 
@@ -128,6 +154,16 @@ class GlooGroup:
         if self.interrupt():
             return "given up"
         return "a rank did not answer in time" if time.monotonic() > deadline else None
+
+
+def _bury(broken: object) -> None:
+    """Keep it for ever, past the end of the interpreter too."""
+    _graveyard.append(broken)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(broken))
+
+
+def _sum_of(tensor: Tensor) -> Callable[[dist.ProcessGroupGloo], dist.Work]:
+    return lambda gloo: gloo.allreduce([tensor])
 
 
 class Bucket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -84,3 +85,17 @@ def _lost(call: Callable[[], T]) -> T:
         return call()
     except RuntimeError as error:  # torch's DistError and its kin
         raise StoreLost(f"the job's store does not answer: {str(error).splitlines()[0]}") from error
+
+
+def main(arguments: Sequence[str]) -> None:
+    """``python -m monkeytree.agent.pytorch.store [HOST:PORT]``: serve until killed; prints the address."""
+    host, _, port = (arguments[0] if arguments else "127.0.0.1:0").rpartition(":")
+    store = host_store(int(port), host or "127.0.0.1")
+    sys.stdout.write(f"{host or '127.0.0.1'}:{store.port}\n")
+    sys.stdout.flush()
+    while True:
+        time.sleep(3_600)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
