@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
+
 from monkeytree.agent.pytorch.store import host_store
 
 PATIENCE_S = 60.0
@@ -20,6 +22,7 @@ def forked(count: int, work: Callable[[int], None]) -> list[int]:
         pid = os.fork()
         if pid == 0:
             signal.alarm(int(PATIENCE_S))
+            torch.set_num_threads(1)  # threads of the test's own process have not come along
             try:
                 work(rank)
                 os._exit(0)
