@@ -11,6 +11,8 @@ from .measure import mean, p99, pooled
 from .published import published
 
 CELLS = tuple(published("fig08")["p99"])
+_DARK = 3.8
+"""Slowdown from which a cell is too dark for black."""
 SYSTEMS = ("ecmp", "crux", "sglb", "perfect", "monkeytree")
 
 
@@ -62,7 +64,8 @@ def draw(picture: Any, sample: Sample, find: Find) -> None:
     image = axes.imshow(grid, cmap="YlOrRd", vmin=1, vmax=5, aspect="auto")
     for y, line in enumerate(texts):
         for x, text in enumerate(line):
-            axes.text(x, y, text, ha="center", va="center", fontsize=8)
+            ink = "white" if grid[y][x] > _DARK else "black"
+            axes.text(x, y, text, ha="center", va="center", fontsize=8, color=ink)
     axes.grid(visible=False)
     axes.set(
         xlabel="GPUs a rack x spines", title="p99 slowdown at load 0.8, 2,048 GPUs; the authors' in brackets"
