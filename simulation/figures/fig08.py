@@ -86,7 +86,7 @@ FIGURE = Figure(
     remarks=(
         "Only the cells whose published numbers we hold are run. At load 0.8 the cluster tips from room to "
         "full, and of the two repetitions one stays below (ECMP in 256x16: p99 2.6 and 5.6; the seeds of "
-        "three more gave 6.0, 6.4 and 5.6). So intervals are wide, means are below those of five repetitions, "
+        "three more gave 6.0, 6.4 and 5.6). So intervals are wide, means below those of five repetitions, "
         "and no bound is set.",
     ),
 )
