@@ -82,10 +82,14 @@ class Attempt:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """State, parent, group, session...; None where there is no such process."""
+    """State, parent, group, session...; None where there is no such process, or it is another user's.
+
+    Raises:
+        OSError: out of descriptors, say: nobody can tell, and that must not be taken for its end.
+    """
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = text.rpartition(")")[2].split()
     return fields if len(fields) > _BORN else None

@@ -123,6 +123,10 @@ class PauseKeys:
             found = self.store.compare_set(key, found, f"{int(count) + 1} {token}")
         return found.partition(" ")[2]
 
+    def holder(self, move_id: str) -> str:
+        """The token of who is the worker at home; "" where none is yet."""
+        return self.store.get(f"{self.prefix}home/{move_id}").partition(" ")[2]
+
     def left(self) -> list[PauseMove]:
         """After an abort or undo: the moves whose source has left its state, and which come home therefore.
 

@@ -72,6 +72,8 @@ class HomingMover(Mover):
         self.silent = False
         """Whether all has come that it said."""
         self._why = ""
+        self._refused = ""
+        """Who asked for the state without being of the last attempt's session."""
         self._killed_at = 0.0
         self._knocking: list[Event] = []
 
@@ -139,7 +141,7 @@ class HomingMover(Mover):
         self.back_within(self.request.deadlines.prepare_s)
 
         def watch() -> None:
-            while attempt.alive if attempt.given else attempt.leads:
+            while _there(attempt):
                 time.sleep(AGAIN_S)
             self.events.put(Event("exit", None, pid=attempt.pid))
 
@@ -154,7 +156,7 @@ class HomingMover(Mover):
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self.failed_home(f"cannot start {self.command[0]!r}: {error}")
             return
-        self.stage, self.gone = "up", False
+        self.stage, self.gone, self._refused = "up", False, ""
         self.attempts = [dead for dead in self.attempts if dead.given]  # no other can have taken a place
         self.attempts.append(Attempt.of(pid))
         self.back_within(self.request.deadlines.prepare_s)
@@ -171,7 +173,7 @@ class HomingMover(Mover):
         if self.stage == "up" and self.attempt.given and self.speaker is None:
             self.back_within(AGAIN_S)  # given by a mover before us: it may train, and we wait for its end
         elif self.stage == "up":
-            self.failed_home("it did not come up, or not back into its group, in time")
+            self.failed_home(f"it did not come up, or not back into its group, in time{self._refused}")
         elif self.stage == "ended":
             self.failed_home(_ENDED)
         elif self.stage == "killed":
@@ -190,7 +192,9 @@ class HomingMover(Mover):
             self.stage = "ended"
             self.back_within(_HEARD_S)
         else:
-            self.failed_home(_ENDED if self.attempt.given else "it ended before it had the state")
+            self.failed_home(
+                _ENDED if self.attempt.given else f"it ended before it had the state{self._refused}"
+            )
 
     def failed_home(self, why: str) -> None:
         """This successor is not to be; another one may be: what failed it (a full GPU, say) may pass."""
@@ -259,7 +263,7 @@ class HomingMover(Mover):
             elif self.stage == "up" and self.speaker is None and self.attempt.owns(event.pid):
                 self._give(channel, message.fds[-1], message.body["layout"])
             else:
-                channel.close()  # it takes that as word to leave
+                self._refuse(event)
         elif message.kind == "outcome" and channel is self.speaker:
             self._came_home(str(message.body.get("outcome")), str(message.body.get("holder") or ""))
 
@@ -269,17 +273,27 @@ class HomingMover(Mover):
         for event in knocking:
             self.welcome_home(event)
 
+    def _refuse(self, event: Event) -> None:
+        """Not the one that we started: whether that one lives, and has ended, we could not tell."""
+        assert event.message is not None
+        assert event.channel is not None
+        if self.stage == "up" and self.speaker is None:
+            self._refused = f" (process {event.pid} asked for it, from outside of the session of the command)"
+        for fd in event.message.fds:
+            os.close(fd)
+        event.channel.close()  # it takes that as word to leave
+
     def _give(self, channel: Channel, fd: int, layout: Any) -> None:
         """Hand the state over; written down before, for such a one may live on without us."""
         assert self.state is not None
         assert self.arena is not None
         try:
-            home = Arena.attach(fd, Layout.read(layout), prefault=True)
-            if home.layout() != self.arena.layout():
-                home.close()
-                self.failed_home("it lays its arena out otherwise")
-                return
-            home.whole()[:] = self.arena.whole()
+            # Closed here: what we hold of one that has died is as much memory again.
+            with contextlib.closing(Arena.attach(fd, Layout.read(layout), prefault=True)) as home:
+                if home.layout() != self.arena.layout():
+                    self.failed_home("it lays its arena out otherwise")
+                    return
+                home.whole()[:] = self.arena.whole()
         except (OSError, MemoryError, MonkeyTreeError, *NONSENSE) as error:
             self.failed_home(f"its arena cannot be used: {error!r}")
             return
@@ -328,3 +342,11 @@ class HomingMover(Mover):
         else:
             self.gone = True
             self.failed_home(_ENDED)
+
+
+def _there(attempt: Attempt) -> bool:
+    """Whether one that a mover before us has started is there: yes, as long as nobody can tell."""
+    try:
+        return attempt.alive if attempt.given else attempt.leads
+    except OSError:  # out of descriptors, say
+        return True

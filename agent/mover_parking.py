@@ -80,7 +80,8 @@ class ParkingMover(HomingMover):
         before = _words(self.config.state_file)
         record = self.parked_file.read()
         if record is None:
-            self.abort("parked_lost", "the parked state is gone: its host has restarted")
+            self.kept = True  # a record may be unreadable for a while; the agent sweeps what nobody needs
+            self.abort("parked_lost", self.parked_file.why_lost())
             return
         self.inherit(before)
         self.record = record

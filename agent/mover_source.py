@@ -153,9 +153,11 @@ class SourceMover(ParkingMover):
         if self.progress.state != "ARMED" or self.arena is None:
             event.channel.send("failed", code="not_armed", message=f"the move is {self.progress.state}")
             return
-        offered = _attach(event.message)
-        same = os.path.samestat(os.fstat(offered.fd), os.fstat(self.arena.fd))
-        if not same or offered.layout() != self.arena.layout():
+        # Closed here: of a worker that has left its state parked it would keep the memory.
+        with contextlib.closing(_attach(event.message)) as offered:
+            same = os.path.samestat(os.fstat(offered.fd), os.fstat(self.arena.fd))
+            same = same and offered.layout() == self.arena.layout()
+        if not same:
             self.fail("bad_layout", "the arena is another than the one the worker registered")
             return
         self.state = event.message

@@ -8,6 +8,7 @@ is synced before the worker hears that it may go, so a state without a record is
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -30,6 +31,7 @@ _CHUNK = 8 * 2**20
 _THREADS = 2
 KEPT_S = 86_400.0
 """How long a state is kept that could not go home, or whose move the journal does not tell of."""
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -130,11 +132,14 @@ class ParkedFile:
 
         Raises:
             ParkedLost: something is missing, or other than it was.
+            OSError: it cannot be read now (out of descriptors, memory): later it may.
         """
         layout = Layout.read(record.layout)
         try:
             fd = os.open(self.file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
             raise ParkedLost(f"the parked state in {self.file} cannot be read: {error.strerror}") from None
         if os.fstat(fd).st_size != layout.nbytes + record.extras:
             os.close(fd)
@@ -155,6 +160,12 @@ class ParkedFile:
         """Both, where they are: the state is needed no more."""
         for path in (self.record, self.file):
             path.unlink(missing_ok=True)
+
+    def why_lost(self) -> str:
+        """For who is told that nobody takes it up."""
+        if not self.file.exists():
+            return "the parked state is gone: its host has restarted"
+        return f"no mover could take the parked state up. {self.where_it_is()}"
 
     def where_it_is(self) -> str:
         """For who has to see to it."""
@@ -208,7 +219,8 @@ def sweep(folder: Path, kept: Collection[Path]) -> None:
         _own(folder, make=False)
         for file in folder.iterdir():
             if file not in kept:
-                file.unlink()
+                with contextlib.suppress(OSError):  # a folder, say: the others go all the same
+                    file.unlink()
 
 
 def _own(folder: Path, *, make: bool = True) -> None:
@@ -270,12 +282,13 @@ def young(records: Iterator[Path], now: float) -> set[Path]:
 
 
 def sizes(folder: Path) -> dict[Path, int]:
-    """The states that lie in a folder, and their bytes."""
+    """The states that lie in a folder, and their bytes; none where the folder is not ours alone."""
     found = {}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ParkingFailed):
+        _own(folder, make=False)
         for file in folder.iterdir():
             with contextlib.suppress(OSError):
-                found[file] = file.stat().st_size
+                found[file] = file.lstat().st_size
     return found
 
 

@@ -208,12 +208,12 @@ def take_back(trip: Trip, rebind_fn: RebindFn, **error: Any) -> Trip | None:
     return None
 
 
-def come_together(trip: Trip, rebind_fn: RebindFn, *, arrived: bool = False) -> Trip:
+def come_together(trip: Trip, rebind_fn: RebindFn, *, token: str = "") -> Trip:
     """Form the old group with those who come home; again where one of them ends, and its successor comes.
 
     Args:
-        arrived: this process is one of them. It tries again for the others' sake only: its own place
-            is better taken by a fresh process.
+        token: of this process, where it is one of them. It tries again for the others' sake only: its own
+            place is better taken by a fresh process, and is lost where one has taken it.
     """
     request, failure = trip.request, None
     while True:
@@ -226,6 +226,9 @@ def come_together(trip: Trip, rebind_fn: RebindFn, *, arrived: bool = False) -> 
                 f"the parked ranks {away} did not all come back to the job in epoch {request.epoch}: ask the "
                 f"agents of their nodes for the ends of the moves"
             )
+        if token and trip.move is not None and trip.keys.holder(trip.move.id) != token:
+            raise failure or NotHome(f"another process is rank {trip.me} now")
+        # One that takes it later makes a later attempt, and takes this one back.
         trip = replace(trip, keys=trip.keys.again(attempt))
         try:
             rebind_fn(trip.membership(attempt))
@@ -237,7 +240,7 @@ def come_together(trip: Trip, rebind_fn: RebindFn, *, arrived: bool = False) -> 
             trip.keys.settle("undo")
         if failure is None and trip.keys.probation != "undo":
             return trip
-        if arrived and trip.keys.homecoming()[0] == attempt:
+        if token and trip.keys.homecoming()[0] == attempt:
             raise failure or NotHome(f"attempt {attempt} at forming the group was taken back")
 
 

@@ -139,7 +139,4 @@ class Resuming:
 
     def _lost(self, move_id: str, request: MoveRequest) -> str:
         """What to say of a parked state that no mover takes up any more."""
-        parked = self._config(move_id, request).parked_file
-        if parked.read() is None:
-            return "the parked state is gone: its host has restarted"
-        return f"no mover could take the parked state up. {parked.where_it_is()}"
+        return self._config(move_id, request).parked_file.why_lost()

@@ -75,6 +75,9 @@ def take_over(
     identity = Identity.read(message.body["identity"])
     holder = ""
     if calling.home:
+        # A mover of an earlier release tells neither.
+        message.body.setdefault("token", _token())
+        message.body.setdefault("over", [])
         found, holder = _return(trip, message.body)
     else:
         found = _land(trip, rebind_fn)
@@ -82,7 +85,7 @@ def take_over(
         _tell(channel, found, holder)
         raise NotNeeded(0)
     if calling.home:
-        trip = pausing.come_together(trip, rebind_fn, arrived=True)
+        trip = pausing.come_together(trip, rebind_fn, token=str(message.body["token"]))
     _tell(channel, found)
     return Worker(
         identity,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from monkeytree.agent import mover_home
+from monkeytree.agent import attempts, mover_home, pausing
 from monkeytree.agent.arena import Arena
 from monkeytree.agent.attempts import Attempt
 from monkeytree.agent.channel import Channel, Message, connect_local
@@ -225,3 +225,52 @@ def test_a_process_that_has_got_the_number_of_one_before_is_not_touched() -> Non
         assert mine.owns(later.pid)
         assert not mine.owns(os.getpid())
         later.send_signal(signal.SIGKILL)
+
+
+def arenas_held() -> int:
+    """Arenas that this process keeps in memory."""
+    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+    return sum("monkeytree-arena" in os.readlink(link) for link in links if link.is_symlink())
+
+
+def test_memory_of_a_successor_that_has_died_is_not_kept(tmp_path: Path) -> None:
+    """As much as the state each time: eight of them would fill the host."""
+    mover = parked_source(tmp_path)
+    mover.go_home("aborted", "tests")
+    before = arenas_held()
+    for pid in (mover.attempt.pid, os.getpid()):
+        ours, _theirs = socket.socketpair()
+        arena = Arena.create([("weights", 8_192)])
+        knock = Message({"kind": "standby", "layout": arena.layout().document()}, b"", (os.dup(arena.fd),))
+        mover.handle(Event("standby", knock, Channel(ours), pid))
+        arena.close()
+    assert mover.attempt.given
+    mover.attempt.kill()
+    assert arenas_held() == before
+
+
+def test_one_whose_place_is_taken_joins_no_later_attempt(store: SocketStore) -> None:
+    keys = PauseKeys(store, replace(PAUSE, moves=MOVES[:1]))
+    assert keys.park("m1")
+    keys.claim_home("m1", "old", ())
+    keys.claim_home("m1", "new", ("old",))
+    trip = pausing.Trip(keys, "0/1", 5, {}, lambda **_: None)
+    formed: list[str] = []
+    with pytest.raises(pausing.NotHome):
+        pausing.come_together(trip, lambda group: formed.append(group.name), token="old")
+    assert formed == []
+    pausing.come_together(trip, lambda group: formed.append(group.name), token="new")
+    assert formed == ["7.2"]
+
+
+def test_a_process_that_cannot_be_looked_at_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Attempt.of(os.getpid())
+
+    class NoDescriptors(type(Path())):  # type: ignore[misc]
+        def read_text(self, *_: object, **__: object) -> str:
+            raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(attempts, "_PROC", NoDescriptors("/proc"))
+    assert mover_home._there(mine)
+    with pytest.raises(OSError, match="Too many"):
+        _ = mine.leads
