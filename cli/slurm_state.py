@@ -88,8 +88,8 @@ def state(
     from monkeytree.slurm.execution.names import donor_name, tag_of
 
     from .agent_book import Book
-    from .state_move import NotMoved, StateMove, Unsure
-    from .state_seen import Errand
+    from .state_move import StateMove, Unsure
+    from .state_seen import Errand, NotMoved
 
     errand = Errand(
         donor_name(tag_of(plan), move), plan, job, group, rank, source, target,

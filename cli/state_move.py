@@ -15,18 +15,12 @@ from monkeytree.workers.conducting import Conductor
 from monkeytree.workers.insisting import Patience, Trouble
 
 from .agent_book import Book
-from .state_seen import BETWEEN_S, Errand, Places, Seen
+from .state_seen import BETWEEN_S, Errand, NotMoved, Places, Seen
 
 EPOCHS = 3
 """So many are drawn, where agents have seen higher ones."""
 BEFORE = "the state had moved already"
 MOVED = "the state has moved"
-
-
-class NotMoved(MonkeyTreeError):
-    """The worker is at its source, and its job goes on there; the message begins with the reason's code."""
-
-    code = "state_not_moved"
 
 
 class Unsure(MonkeyTreeError):

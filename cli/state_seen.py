@@ -13,6 +13,7 @@ from time import monotonic, sleep
 from typing import Literal, TypeVar
 
 from monkeytree.adapters.agents import Agent
+from monkeytree.errors import MonkeyTreeError
 from monkeytree.wire.agents import MoveStatus, WorkerStatus
 from monkeytree.workers.insisting import Patience, Trouble, insist
 
@@ -29,6 +30,12 @@ GAP = 3
 AT_ONCE = 32
 BETWEEN_S = 0.5
 FOR_EVER_S = 1e9
+
+
+class NotMoved(MonkeyTreeError):
+    """The worker is at its source, and its job goes on there; the message begins with the reason's code."""
+
+    code = "state_not_moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,11 @@ class Errand:
         """The worker, for people."""
         return f"rank {self.rank} of group {self.group!r} of job {self.job!r}"
 
+    def is_of(self, status: MoveStatus) -> bool:
+        """Whether ``status`` is of this move, and not of another one that was given its name."""
+        mine = (self.job, self.group, self.rank, self.source, self.target)
+        return mine == (status.job, status.group, status.rank, status.source, status.target)
+
     def attempt_id(self, number: int) -> str:
         """What the ids of an attempt's move and pause begin with."""
         return f"{self.name}-t{number}"
@@ -101,7 +113,7 @@ class Seen:
         """Number of the last attempt that the agent of ``node`` knows (0: none), and how it stands there.
 
         Raises:
-            Trouble.
+            Trouble, NotMoved.
         """
         last: tuple[int, MoveStatus | None] = (0, None)
         number = 1
@@ -113,7 +125,14 @@ class Seen:
 
     def _status(self, node: str, number: int, patience_s: float | None) -> MoveStatus | None:
         move_id = self.errand.move_id(number)
-        return self._found(node, lambda agent: agent.move(move_id), patience_s)
+        status = self._found(node, lambda agent: agent.move(move_id), patience_s)
+        if status is not None and not self.errand.is_of(status):
+            raise NotMoved(
+                f"name_taken: {self.errand.name} was rank {status.rank} of group {status.group!r} of job "
+                f"{status.job!r} from {status.source} to {status.target}; give this move a plan or number of "
+                "its own"
+            )
+        return status
 
     def _found(
         self, node: str, call: Callable[[Agent], Answer], patience_s: float | None = None

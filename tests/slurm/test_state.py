@@ -20,8 +20,8 @@ from monkeytree.adapters.agents import AgentUnreachable
 from monkeytree.cli.agent_book import Book, finder, of_service
 from monkeytree.cli.errors import CommandFailed
 from monkeytree.cli.slurm_state import state
-from monkeytree.cli.state_move import BEFORE, NotMoved, StateMove
-from monkeytree.cli.state_seen import Errand, Seen
+from monkeytree.cli.state_move import BEFORE, StateMove
+from monkeytree.cli.state_seen import Errand, NotMoved, Seen
 from monkeytree.wire.agents import Command, MoveRequest
 from tests.agent.rig import Job, Rig
 
@@ -84,6 +84,11 @@ def test_a_state_moves_once(rig: Rig) -> None:
     assert known.state == "RELEASED"
     assert Seen(*errand(rig)).last_attempt("c")[0] == 1
     job.nodes[1] = "c"
+    for other in ({"job": "4712"}, {"rank": 0}, {"source": "c", "target": "b", "nodes": ("a", "c")}):
+        with pytest.raises(
+            NotMoved, match="name_taken: mt:p:0 was rank 1 of group '0' of job '4711' from b to c"
+        ):
+            move(rig, **other)
     forgotten = Seen(*errand(rig, name="mt:forgotten:0"))
     assert forgotten.where() == "target", "agents forget old moves; the worker is there all the same"
     results = job.stop()
