@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from .arena import Arena
 from .channel import Channel, Closed, Message, connect_local
 from .page import Page
 
+log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 1.0
 _KEPT = 8
@@ -80,7 +82,13 @@ class AgentLink:
             try:
                 self._serve()
                 delay_s = _FIRST_DELAY_S
-            except (OSError, Closed):
+            except (OSError, Closed) as error:
+                if delay_s == _FIRST_DELAY_S and not self._leaving.is_set():  # once for each silence
+                    log.warning(
+                        "no agent answers at %s (%s): the worker trains on, and registers once one does",
+                        self._path,
+                        error,
+                    )
                 self._leaving.wait(delay_s)
                 delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
 

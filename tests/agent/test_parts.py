@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from monkeytree.agent.arena import Arena, BadLayout, Layout
 from monkeytree.agent.channel import Channel, Closed, accept_local, connect_local, listen_local
+from monkeytree.agent.link import AgentLink
+from monkeytree.agent.page import Page
 from monkeytree.agent.store import SocketStore, StoreLost, StoreServer
 from monkeytree.agent.transfer import CorruptChunk, receive, send
 from monkeytree.agent.transports import available, make_transport
@@ -26,6 +28,8 @@ from monkeytree.agent.transports.transport import (
     TransportOptions,
     TransportTimeout,
 )
+
+from .rig import eventually
 
 
 def test_the_store_compares_and_waits() -> None:
@@ -228,3 +232,16 @@ def test_a_training_process_pays_for_no_library_of_ours() -> None:
         code = f"import sys, monkeytree.agent.{module}; print(sorted({heavy} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n", module
+
+
+def test_a_worker_without_its_agent_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A path that was mistyped would otherwise be noticed when the first move is refused."""
+    link = AgentLink(str(tmp_path / "agent.sock"), {}, Arena.create([("a", 8)]), Page.create())
+    eventually(lambda: caplog.messages)
+    server = listen_local(tmp_path / "agent.sock")
+    accepted = eventually(lambda: accept_local(server))
+    assert accepted[0].receive(30.0).kind == "register"
+    link.leave()
+    (said,) = caplog.messages
+    assert said.startswith(f"no agent answers at {tmp_path / 'agent.sock'} (")
+    assert said.endswith("the worker trains on, and registers once one does")
