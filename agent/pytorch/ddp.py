@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..client import Worker, register_worker, standby_worker
 from ..membership import Membership
@@ -116,7 +117,9 @@ class Training:
         self._wrapping = Wrapping(model, self._group, ddp, sync=not place.standby)
         self.ddp = self._wrapping.ddp
         self._group.closed = "the training loop has not begun"
+        self._optimizer, self._trained = optimizer, frozenset(model.parameters())
         optimizer.register_step_pre_hook(self._before_step)
+        self._watch = register_optimizer_step_pre_hook(self._before_any_step)
         if place.standby and warm_up is not None:
             self._wrapping.alone(warm_up)
 
@@ -169,6 +172,7 @@ class Training:
         Raises:
             NotNeeded: this standby's first iteration was taken back.
         """
+        self._watch.remove()
         if self._worker is not None:
             self._worker.close()
 
@@ -267,6 +271,16 @@ class Training:
         assert self._worker is not None
         self._worker.before_update()
         self._group.closed = "the optimizer has stepped in this iteration"
+
+    def _before_any_step(self, optimizer: Optimizer, *_words: Any) -> None:
+        """The state of a second optimizer would not move, and its step does not wait at the gate."""
+        others = () if optimizer is self._optimizer else optimizer.param_groups
+        if any(one in self._trained for group in others for one in group["params"]):
+            kind = type(optimizer).__name__
+            raise NotMovable(
+                f"a second optimizer ({kind}) trains parameters of the model: give Training one optimizer, "
+                "with a parameter group for each set of options"
+            )
 
 
 class Iteration:

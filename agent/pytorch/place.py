@@ -17,7 +17,10 @@ from .refusals import NotMovable
 from .store import open_store
 
 GROUP = "0"
-_KEPT = ("PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "MKL_NUM_THREADS", "TORCHELASTIC_RESTART_COUNT")
+_KEPT = (
+    "PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "MKL_NUM_THREADS", "TORCHELASTIC_RESTART_COUNT",
+    "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+)  # fmt: skip
 """Variables that a standby gets from the process it stands by for, besides its place."""
 
 
@@ -95,6 +98,7 @@ class Place:
         return {
             **kept,
             "OMP_NUM_THREADS": str(torch.get_num_threads()),  # as many threads, or sums differ in last bits
+            "MONKEYTREE_JOB": self.job,
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.world_size),
             "MASTER_ADDR": self.host,

@@ -90,7 +90,11 @@ def _lost(call: Callable[[], T]) -> T:
 def main(arguments: Sequence[str]) -> None:
     """``python -m monkeytree.agent.pytorch.store [HOST:PORT]``: serve until killed; prints the address."""
     host, _, port = (arguments[0] if arguments else "127.0.0.1:0").rpartition(":")
-    store = host_store(int(port), host or "127.0.0.1")
+    try:
+        store = host_store(int(port), host or "127.0.0.1")
+    except (RuntimeError, ValueError) as error:  # torch's DistNetworkError and its kin
+        why = str(error).splitlines()[0]
+        sys.exit(f"cannot serve a store at {host or '127.0.0.1'}:{port}: {why}; name another HOST:PORT")
     sys.stdout.write(f"{host or '127.0.0.1'}:{store.port}\n")
     sys.stdout.flush()
     while True:

@@ -20,6 +20,7 @@ from monkeytree.agent.pytorch import carried
 from monkeytree.agent.pytorch.ddp import Batches, Misplaced, NotMovable, Place, ShardSampler, Training
 from monkeytree.agent.pytorch.refusals import check_model, check_optimizer, check_state
 from monkeytree.agent.pytorch.state import TrainingState
+from monkeytree.agent.pytorch.store import main as serve
 from monkeytree.agent.pytorch.wrapping import REFUSED
 from monkeytree.agent.standby import STANDBY_VARIABLE
 
@@ -199,7 +200,15 @@ def test_who_a_process_is() -> None:
         Place.of_environment({**environ, "MASTER_PORT": ""})
     with pytest.raises(NotMovable, match="ranks count from 0"):
         Place.of_environment({**environ, "RANK": "4"})
-    assert Place("7", 2, 4, "head", 1).standby_env({"A": "b"})["RANK"] == "2"
+    told = Place("7", 2, 4, "head", 1).standby_env({"A": "b"})
+    assert (told["RANK"], told["MONKEYTREE_JOB"], told["A"]) == ("2", "7", "b")
+
+
+def test_a_store_on_a_taken_port_says_so(port: int) -> None:
+    with pytest.raises(SystemExit, match=f"cannot serve a store at 127.0.0.1:{port}: .*; name another"):
+        serve([f"127.0.0.1:{port}"])
+    with pytest.raises(SystemExit, match=r"cannot serve a store at 127\.0\.0\.1:nonsense"):
+        serve(["nonsense"])
 
 
 def test_a_job_without_a_store_is_told_how_to_have_one(port: int) -> None:
@@ -227,9 +236,12 @@ def test_calls_at_the_wrong_place_are_refused_at_once(port: int) -> None:
         wrong(training, lambda: (optimizer.step(), optimizer.step()), "belongs into `with iteration`, once")
         wrong(training, lambda: (optimizer.step(), training.mean(1.0)), "has stepped in this iteration")
         wrong(training, lambda: optimizer.step(lambda: 0.0), "closure", NotMovable)
+        second = torch.optim.SGD([model.bias], lr=1e-2)
+        wrong(training, second.step, "a second optimizer \\(SGD\\) trains parameters", NotMovable)
         with pytest.raises(Misplaced, match="has failed"):
             training.mean(1.0)
         training.close()
+        second.step()  # the training is over
 
     assert forked(2, work) == [0, 0]
 
